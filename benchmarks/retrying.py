@@ -26,7 +26,7 @@ from benchmarks import peers
 from benchmarks.measure import Result, added, interleaved, per_call, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     Function = Callable[..., Any]
@@ -40,6 +40,7 @@ LEFT_BEHIND = 4096
 BY_HAND = "by hand"
 TYPES = "outlast.retry, types"
 BARE = "outlast.retry, bare"
+TIMEOUT = "by hand, asyncio.timeout"
 CLASSIFIER = "outlast.retry, classifier"
 BREAKER = "outlast.retry, types, breaker"
 LOGGED = ", log on"
@@ -47,6 +48,8 @@ RECORDS = "two log records"
 
 _LOG = logging.getLogger("outlast.retry")
 _RESOURCE = "benchmark"
+_SLOWER = ("tenacity", "stamina", "backoff", "redress")
+_real_sleep = asyncio.sleep
 
 
 def run() -> list[Result]:
@@ -63,26 +66,51 @@ def _success() -> list[Result]:
     contenders |= {name: per_call(_calling(wrap(_fine)), 1_000) for name, wrap in peers.SYNC.items()}
     times = interleaved(contenders, ROUNDS)
     return _named("success", [
-        ratio(times, TYPES, BY_HAND, 1.3),
-        ratio(times, BARE, BY_HAND, 1.6),
-        added(times, "the breaker adds", (BREAKER, TYPES), BY_HAND, 1.0),
-        *(ratio(times, name, BY_HAND, None) for name in peers.SYNC),
+        ratio(times, TYPES, BY_HAND, 3),
+        ratio(times, BARE, BY_HAND, 3.5),
+        ratio(times, BREAKER, BY_HAND, 8),
+        *_slower_peers(times, TYPES, peers.SYNC),
     ])  # fmt: skip
 
 
 def _success_async() -> list[Result]:
-    """A coroutine that succeeds at once."""
-    ours = {BY_HAND: by_hand_async, TYPES: _types(), BARE: outlast.retry, BREAKER: _types(resource=_RESOURCE)}
+    """A coroutine that succeeds at once, and one that suspends once; the peers have no deadline."""
+    ours = {
+        BY_HAND: by_hand_async,
+        TIMEOUT: by_hand_with_timeout,
+        TYPES: _types(),
+        BARE: outlast.retry,
+        BREAKER: _types(resource=_RESOURCE),
+    }
     with asyncio.Runner() as runner:
         contenders = {name: _awaiting(runner, wrap(_fine_async), 10_000) for name, wrap in ours.items()}
         contenders |= {name: _awaiting(runner, wrap(_fine_async), 1_000) for name, wrap in peers.ASYNC.items()}
-        times = interleaved(contenders, ROUNDS)
-    return _named("success, async", [
-        ratio(times, TYPES, BY_HAND, 1.3),
-        ratio(times, BARE, BY_HAND, 1.6),
-        added(times, "the breaker adds", (BREAKER, TYPES), BY_HAND, 1.0),
-        *(ratio(times, name, BY_HAND, None) for name in peers.ASYNC),
-    ])  # fmt: skip
+        at_once = interleaved(contenders, ROUNDS)
+        suspending = {
+            name: _awaiting(runner, ours[name](_suspending), 2_000) for name in (BY_HAND, TIMEOUT, TYPES, BARE)
+        }
+        once = interleaved(suspending, ROUNDS)
+    return [
+        *_named("success, async", [
+            ratio(at_once, TYPES, BY_HAND, 2.2),
+            ratio(at_once, BARE, BY_HAND, 8),
+            ratio(at_once, BARE, TIMEOUT, 0.75),
+            ratio(at_once, BREAKER, BY_HAND, 8),
+            *_slower_peers(at_once, TYPES, peers.ASYNC),
+        ]),
+        *_named("success, suspending once", [
+            ratio(once, TYPES, BY_HAND, None),
+            ratio(once, BARE, BY_HAND, 1.9),
+            ratio(once, BARE, TIMEOUT, 0.75),
+        ]),
+    ]  # fmt: skip
+
+
+def _slower_peers(times: dict[str, list[float]], ours: str, names: Iterable[str]) -> list[Result]:
+    """Compare peers with ours; those that are retry libraries like ours have to be slower."""
+    return [
+        replace(ratio(times, name, ours, 1.0 if name.startswith(_SLOWER) else None), at_least=True) for name in names
+    ]
 
 
 def _failures() -> list[Result]:
@@ -92,9 +120,9 @@ def _failures() -> list[Result]:
     contenders |= {name: per_call(wrap(_failing_twice()), 300) for name, wrap in peers.SYNC.items()}
     times = interleaved(contenders, ROUNDS)
     return _named("2 failures", [
-        ratio(times, TYPES, BY_HAND, 5),
-        ratio(times, CLASSIFIER, BY_HAND, 15),
-        *(ratio(times, name, BY_HAND, None) for name in peers.SYNC),
+        ratio(times, TYPES, BY_HAND, 9),
+        ratio(times, CLASSIFIER, BY_HAND, 16),
+        *_slower_peers(times, TYPES, peers.SYNC),
     ])  # fmt: skip
 
 
@@ -106,9 +134,9 @@ def _failures_async() -> list[Result]:
         contenders |= {name: _awaiting(runner, wrap(_failing_twice_async()), 300) for name, wrap in peers.ASYNC.items()}
         times = interleaved(contenders, ROUNDS)
     return _named("2 failures, async", [
-        ratio(times, TYPES, BY_HAND, 5),
-        ratio(times, CLASSIFIER, BY_HAND, 15),
-        *(ratio(times, name, BY_HAND, None) for name in peers.ASYNC),
+        ratio(times, TYPES, BY_HAND, 9),
+        ratio(times, CLASSIFIER, BY_HAND, 16),
+        *_slower_peers(times, TYPES, peers.ASYNC),
     ])  # fmt: skip
 
 
@@ -203,6 +231,24 @@ def by_hand_async(function: Function) -> Function:
     return wrapper
 
 
+def by_hand_with_timeout(function: Function) -> Function:
+    """The same with a deadline of 60 s for each attempt."""
+
+    @functools.wraps(function)
+    async def wrapper(*args, **kwargs):
+        attempt = 0
+        while True:
+            try:
+                async with asyncio.timeout(60):
+                    return await function(*args, **kwargs)
+            except (ConnectionError, TimeoutError):
+                attempt += 1
+                if attempt >= 3:
+                    raise
+
+    return wrapper
+
+
 def _types(**settings: Any) -> Function:
     given = {"max_attempts": 3, "retry_on": (ConnectionError,), "base_delay": 0, **settings}
     return outlast.retry(policy=outlast.RetryPolicy(**given))
@@ -217,6 +263,11 @@ def _busy(value: int) -> object:
 
 
 async def _fine_async(value: int) -> int:
+    return value
+
+
+async def _suspending(value: int) -> int:
+    await _real_sleep(0)
     return value
 
 
@@ -271,7 +322,7 @@ def _two_records() -> None:
 
 def _awaiting(runner: asyncio.Runner, function: Function, number: int) -> Callable[[], float]:
     """Return a contender that awaits a coroutine function `number` times on a running loop."""
-    args = (1,) if function.__wrapped__ is _fine_async else ()
+    args = (1,) if function.__wrapped__ in {_fine_async, _suspending} else ()
 
     async def many() -> float:
         start = time.perf_counter()

@@ -238,3 +238,14 @@ task_by_default = _task(_raise_own)
 task_for_all = _task(_raise_permanent, retry_on=(Exception,))
 task_retryable = _task(unreachable, retry_on=RETRYABLE)
 not_a_task = 3
+
+
+def end_of_fork(number):
+    """Fork a process that sends itself a signal; return the signal that ended it, 0 if none did."""
+    if forked := os.fork():
+        _, status = os.waitpid(forked, 0)
+        return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    try:
+        os.kill(os.getpid(), number)
+    finally:
+        os._exit(0)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import shutil
+import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -49,6 +52,37 @@ def pytest_collection():
         gc.freeze()
 
 
+_TIMEOUT = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item, settings):
+    """Repeat the timeout of a test: each of several teardowns may hang."""
+    item.stash[_TIMEOUT] = settings
+    is_set = yield
+    if settings.method == "signal":
+        signal.setitimer(signal.ITIMER_REAL, settings.timeout, settings.timeout)
+    return is_set
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item):
+    """Set the timeout again: a failure of the test has cancelled it."""
+    settings = item.stash.get(_TIMEOUT, None)
+    if settings is not None:
+        hooks = item.config.pluginmanager.hook
+        hooks.pytest_timeout_cancel_timer(item=item)
+        hooks.pytest_timeout_set_timer(item=item, settings=settings)
+    return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config):
+    """End this process if a thread that a test left behind keeps it from ending."""
+    timeout = config.getoption("timeout") or float(config.getini("timeout"))
+    faulthandler.dump_traceback_later(timeout, exit=True, file=sys.__stderr__)
+
+
 def pytest_runtest_setup(item):
     for mark in item.iter_markers("needs"):
         for program in mark.args:
@@ -75,6 +109,6 @@ def _same_subscribers_as_before():
     """Take off the bus what a test has put on it: a figure that was asked for counts on as long as its app lives."""
     from outlast.record import bus
 
-    before = bus._handlers
+    before = bus.subscribers
     yield
-    bus._handlers = before
+    bus.subscribers = before

@@ -38,8 +38,8 @@ IN_A_FILE = {
     "notify": "Where alerts go: addresses of Slack webhooks, or Apprise URLs (extra `notify`). Without any, alerts "
     "are logged.",
     "max_retries": "Retries after the first call; instead of `max_attempts`, which is one more.",
-    "retry_on": 'Categories that are retried, or `"retryable"` for those that the classifier calls retryable. Without '
-    "it, every `Exception` except `PermanentError`; `[]` retries nothing.",
+    "retry_on": 'Categories that are retried. Without it, or with `"retryable"`, those that the classifier calls '
+    "retryable; `[]` retries nothing.",
     "backoff": '`"fixed"`, `"linear"` (base · n) or `"exponential"` (base · 2^(n-1)).',
     "jitter": '`"none"`, `"full"`, `"equal"`, `"decorrelated"` or a fraction. By default none for calls, a tenth '
     "in the queue.",

@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "outlast"
 MOST_QUERY_FILES = 40
 MOST_LINES = 700
-MOST_FILES = 350
+MOST_FILES = 325
+MOST_TOKENS = 335_000
+MOST_ATTRIBUTES = 15
 FIELD_WORDS = frozenset(
     {"paging", "polling", "staging", "testing", "routing", "rendering", "masking", "hashing", "logging", "timing"}
 )
@@ -129,6 +131,15 @@ def faults(modules: list[Module], queries: int) -> list[str]:
         found.append(f"{queries} query files; at most {MOST_QUERY_FILES}: group statements by subject")
     if len(modules) > MOST_FILES:
         found.append(f"{len(modules)} Python files; at most {MOST_FILES}: fold small files into their only importer")
+    tokens = sum(each.tokens for each in modules)
+    if tokens > MOST_TOKENS:
+        found.append(f"{tokens:,} tokens; at most {MOST_TOKENS:,}: delete what no longer earns its place")
+    found += [
+        f"class {name} in {each.name} has {count} attributes; at most {MOST_ATTRIBUTES}: group them in a dataclass"
+        for each in modules
+        for name, count in each.classes.items()
+        if count > MOST_ATTRIBUTES
+    ]
     found += [
         f"{each.name} has {each.lines} lines; at most {MOST_LINES}" for each in modules if each.lines > MOST_LINES
     ]

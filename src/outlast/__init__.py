@@ -5,149 +5,94 @@ Names are imported on first access, so that ``import outlast`` takes almost no t
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from outlast import errors as errors
-    from outlast.app import App as App
-    from outlast.classify import MAX_RETRY_AFTER_SECONDS as MAX_RETRY_AFTER_SECONDS
-    from outlast.classify import Classifier as Classifier
-    from outlast.classify import Reading as Reading
-    from outlast.classify import RetryHint as RetryHint
-    from outlast.classify import Strength as Strength
-    from outlast.classify import classify as classify
-    from outlast.classify import default_classifier as default_classifier
-    from outlast.classify import evidence_of as evidence_of
-    from outlast.classify import parse_retry_after as parse_retry_after
-    from outlast.classify import rate_limit_hint as rate_limit_hint
-    from outlast.classify import use_classifier as use_classifier
-    from outlast.classify.rules import Rule as Rule
-    from outlast.config import Config as Config
-    from outlast.config import configure as configure
-    from outlast.config import load_config as load_config
-    from outlast.decide.breaker import BreakerSettings as BreakerSettings
-    from outlast.decide.breaker import Budget as Budget
-    from outlast.decide.explanation import Explanation as Explanation
-    from outlast.decide.explanation import explain as explain
-    from outlast.decide.gate import Gate as Gate
-    from outlast.decide.policy import RetryPolicy as RetryPolicy
-    from outlast.decide.presets import preset as preset
-    from outlast.decide.schedule import Schedule as Schedule
-    from outlast.decide.source_health import Profile as Profile
-    from outlast.decide.source_health import SourceRules as SourceRules
-    from outlast.decide.source_health import SourceState as SourceState
-    from outlast.decide.source_health import profile as profile
-    from outlast.failure import RETRYABLE as RETRYABLE
-    from outlast.failure import Category as Category
-    from outlast.failure import Evidence as Evidence
-    from outlast.failure import Failure as Failure
-    from outlast.failure import Origin as Origin
-    from outlast.jobs.context import JobContext as JobContext
-    from outlast.jobs.job import Job as Job
-    from outlast.jobs.summary import Summary as Summary
-    from outlast.observe.messages import Message as Message
-    from outlast.ports.rows import Enqueued as Enqueued
-    from outlast.ports.source_rows import NewSource as NewSource
-    from outlast.ports.source_rows import Source as Source
-    from outlast.ports.source_rows import Transition as Transition
-    from outlast.queue.definition import TaskDefinition as TaskDefinition
-    from outlast.queue.definition import current_task as current_task
-    from outlast.queue.worker import Worker as Worker
-    from outlast.record import events as events
-    from outlast.record.bus import subscribe as subscribe
-    from outlast.redact import Redactor as Redactor
-    from outlast.run.block import Attempts as Attempts
-    from outlast.run.block import attempts as attempts
-    from outlast.run.pipelines import Trace as Trace
-    from outlast.run.pipelines import node as node
-    from outlast.run.pipelines import typed_async_pipeline as typed_async_pipeline
-    from outlast.run.pipelines import typed_pipeline as typed_pipeline
-    from outlast.run.points import point as point
-    from outlast.run.report import Report as Report
-    from outlast.run.report import report_of as report_of
-    from outlast.run.resources import Resource as Resource
-    from outlast.run.resources import resource as resource
-    from outlast.run.retry import CurrentAttempt as CurrentAttempt
-    from outlast.run.retry import call as call
-    from outlast.run.retry import current_attempt as current_attempt
-    from outlast.run.retry import no_retries as no_retries
-    from outlast.run.retry import retry as retry
-    from outlast.run.retry import with_policy as with_policy
-    from outlast.sources.fetchers import Changed as Changed
-    from outlast.sources.fetchers import Entry as Entry
-    from outlast.sources.fetchers import Fetched as Fetched
-    from outlast.sources.monitor import Monitor as Monitor
+    from outlast import errors
+    from outlast.app import App
+    from outlast.classify import (
+        MAX_RETRY_AFTER_SECONDS,
+        Classifier,
+        Reading,
+        RetryHint,
+        Strength,
+        classify,
+        default_classifier,
+        evidence_of,
+        parse_retry_after,
+        rate_limit_hint,
+        use_classifier,
+    )
+    from outlast.classify.rules import Rule
+    from outlast.config import Config, configure, load_config
+    from outlast.decide.breaker import BreakerSettings, Budget
+    from outlast.decide.explanation import Explanation, explain
+    from outlast.decide.gate import Gate
+    from outlast.decide.policy import RetryPolicy
+    from outlast.decide.presets import preset
+    from outlast.decide.schedule import Schedule
+    from outlast.decide.source_health import Profile, SourceRules, SourceState, profile
+    from outlast.failure import RETRYABLE, Category, Evidence, Failure, Origin
+    from outlast.jobs.context import JobContext
+    from outlast.jobs.job import Job
+    from outlast.jobs.summary import Summary
+    from outlast.observe.messages import Message
+    from outlast.ports.rows import Enqueued
+    from outlast.ports.source_rows import NewSource, Source, Transition
+    from outlast.queue.definition import TaskDefinition, current_task
+    from outlast.queue.worker import Worker
+    from outlast.record import events
+    from outlast.record.bus import subscribe
+    from outlast.redact import Redactor
+    from outlast.run.block import Attempts, attempts
+    from outlast.run.call_state import CurrentAttempt, current_attempt
+    from outlast.run.pipelines import Trace, node, typed_async_pipeline, typed_pipeline
+    from outlast.run.points import point
+    from outlast.run.report import Report, report_of
+    from outlast.run.resources import Resource, resource
+    from outlast.run.retry import call, no_retries, retry, with_policy
+    from outlast.sources.fetchers import Changed, Entry, Fetched
+    from outlast.sources.monitor import Monitor
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "App": "outlast.app",
-    "Attempts": "outlast.run.block",
-    "BreakerSettings": "outlast.decide.breaker",
-    "Budget": "outlast.decide.breaker",
-    "Category": "outlast.failure",
-    "Changed": "outlast.sources.fetchers",
-    "Classifier": "outlast.classify",
-    "Config": "outlast.config",
-    "CurrentAttempt": "outlast.run.retry",
-    "Enqueued": "outlast.ports.rows",
-    "Entry": "outlast.sources.fetchers",
-    "Evidence": "outlast.failure",
-    "Explanation": "outlast.decide.explanation",
-    "Failure": "outlast.failure",
-    "Fetched": "outlast.sources.fetchers",
-    "Gate": "outlast.decide.gate",
-    "Job": "outlast.jobs.job",
-    "JobContext": "outlast.jobs.context",
-    "MAX_RETRY_AFTER_SECONDS": "outlast.classify",
-    "Message": "outlast.observe.messages",
-    "Monitor": "outlast.sources.monitor",
-    "NewSource": "outlast.ports.source_rows",
-    "Origin": "outlast.failure",
-    "Profile": "outlast.decide.source_health",
-    "RETRYABLE": "outlast.failure",
-    "Reading": "outlast.classify",
-    "Redactor": "outlast.redact",
-    "Report": "outlast.run.report",
-    "Resource": "outlast.run.resources",
-    "RetryHint": "outlast.classify",
-    "RetryPolicy": "outlast.decide.policy",
-    "Rule": "outlast.classify.rules",
-    "Schedule": "outlast.decide.schedule",
-    "Source": "outlast.ports.source_rows",
-    "SourceRules": "outlast.decide.source_health",
-    "SourceState": "outlast.decide.source_health",
-    "Strength": "outlast.classify",
-    "Summary": "outlast.jobs.summary",
-    "TaskDefinition": "outlast.queue.definition",
-    "Trace": "outlast.run.pipelines",
-    "Transition": "outlast.ports.source_rows",
-    "Worker": "outlast.queue.worker",
-    "attempts": "outlast.run.block",
-    "call": "outlast.run.retry",
-    "classify": "outlast.classify",
-    "configure": "outlast.config",
-    "current_attempt": "outlast.run.retry",
-    "current_task": "outlast.queue.definition",
-    "default_classifier": "outlast.classify",
-    "errors": "outlast.errors",
-    "events": "outlast.record.events",
-    "evidence_of": "outlast.classify",
-    "explain": "outlast.decide.explanation",
-    "load_config": "outlast.config",
-    "no_retries": "outlast.run.retry",
-    "node": "outlast.run.pipelines",
-    "parse_retry_after": "outlast.classify",
-    "point": "outlast.run.points",
-    "preset": "outlast.decide.presets",
-    "profile": "outlast.decide.source_health",
-    "rate_limit_hint": "outlast.classify",
-    "report_of": "outlast.run.report",
-    "resource": "outlast.run.resources",
-    "retry": "outlast.run.retry",
-    "subscribe": "outlast.record.bus",
-    "typed_async_pipeline": "outlast.run.pipelines",
-    "typed_pipeline": "outlast.run.pipelines",
-    "use_classifier": "outlast.classify",
-    "with_policy": "outlast.run.retry",
+_NAMES = {
+    "outlast.app": "App",
+    "outlast.classify": (
+        "Classifier MAX_RETRY_AFTER_SECONDS Reading RetryHint Strength "
+        "classify default_classifier evidence_of parse_retry_after rate_limit_hint use_classifier"
+    ),
+    "outlast.classify.rules": "Rule",
+    "outlast.config": "Config configure load_config",
+    "outlast.decide.breaker": "BreakerSettings Budget",
+    "outlast.decide.explanation": "Explanation explain",
+    "outlast.decide.gate": "Gate",
+    "outlast.decide.policy": "RetryPolicy",
+    "outlast.decide.presets": "preset",
+    "outlast.decide.schedule": "Schedule",
+    "outlast.decide.source_health": "Profile SourceRules SourceState profile",
+    "outlast.errors": "errors",
+    "outlast.failure": "Category Evidence Failure Origin RETRYABLE",
+    "outlast.jobs.context": "JobContext",
+    "outlast.jobs.job": "Job",
+    "outlast.jobs.summary": "Summary",
+    "outlast.observe.messages": "Message",
+    "outlast.ports.rows": "Enqueued",
+    "outlast.ports.source_rows": "NewSource Source Transition",
+    "outlast.queue.definition": "TaskDefinition current_task",
+    "outlast.queue.worker": "Worker",
+    "outlast.record.bus": "subscribe",
+    "outlast.record.events": "events",
+    "outlast.redact": "Redactor",
+    "outlast.run.block": "Attempts attempts",
+    "outlast.run.call_state": "CurrentAttempt current_attempt",
+    "outlast.run.pipelines": "Trace node typed_async_pipeline typed_pipeline",
+    "outlast.run.points": "point",
+    "outlast.run.report": "Report report_of",
+    "outlast.run.resources": "Resource resource",
+    "outlast.run.retry": "call no_retries retry with_policy",
+    "outlast.sources.fetchers": "Changed Entry Fetched",
+    "outlast.sources.monitor": "Monitor",
 }
+"""The public names of each module."""
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "MAX_RETRY_AFTER_SECONDS",
@@ -226,8 +171,7 @@ def __getattr__(name: str) -> object:
     """Import a public name on first access."""
     home = _HOMES.get(name)
     if home is None:
-        message = f"module 'outlast' has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module 'outlast' has no attribute {name!r}")
     import importlib  # noqa: PLC0415  # also loaded on first use
 
     module = importlib.import_module(home)

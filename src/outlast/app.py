@@ -214,8 +214,7 @@ class App:
             resource, rate=rate, burst=burst, concurrency=concurrency, retries=retries, retry_burst=retry_burst
         )
         if resource in self.limits:
-            message = f"{resource!r} already has a limit; give all its settings in one call"
-            raise ConfigError(message)
+            raise ConfigError(f"{resource!r} already has a limit; give all its settings in one call")
         self.limits[resource] = made
         return made
 
@@ -280,8 +279,7 @@ class App:
         for what, number in (("concurrency", concurrency), ("per_host", per_host)):
             value: object = number
             if type(value) is not int or number < 1:
-                message = f"{what} is {number!r}; give a whole number, 1 or more"
-                raise ConfigError(message)
+                raise ConfigError(f"{what} is {number!r}; give a whole number, 1 or more")
         settings = MonitorSettings(
             chosen,
             choose_fetcher(fetch, chosen.fetch),
@@ -352,16 +350,14 @@ class App:
         """
         job_name: object = name
         if not isinstance(job_name, str):
-            message = 'a job needs a name and a failure rate: @app.job("items", max_failure_rate=0.05)'
-            raise ConfigError(message)
+            raise ConfigError('a job needs a name and a failure rate: @app.job("items", max_failure_rate=0.05)')
         gate = Gate.for_entity(
             entity, max_failure_rate, min_sample=min_sample, max_failures=max_failures, defer_ok=defer_ok
         )
 
         def decorate(handler: "Callable[[JobContext, Any], Any]") -> Job:
             if name in self.jobs_by_name:
-                message = f"a job {name!r} already exists; give one of them another name"
-                raise ConfigError(message)
+                raise ConfigError(f"a job {name!r} already exists; give one of them another name")
             self.jobs_by_name[name] = made = Job(
                 self.store,
                 handler,

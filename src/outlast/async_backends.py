@@ -93,16 +93,24 @@ class TimeLimit:
         return self._task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError)
 
 
-async def run_with_timeout(seconds: float, awaitable: "Awaitable[T]") -> "T":
+async def run_with_timeout(
+    seconds: float, awaitable: "Awaitable[T]", late: "Callable[[float], Exception] | None" = None
+) -> "T":
     """Await something for at most `seconds`, then cancel it.
+
+    Args:
+        seconds: The time limit.
+        awaitable: What to await.
+        late: Returns the error to raise; by default a TimeoutError.
 
     Raises:
         TimeoutError: If the time was up; the awaitable was cancelled.
     """
+    nursery_error = None
     if in_trio():
         import trio  # noqa: PLC0415  # loaded already
 
-        scope, nursery_error = trio.move_on_after(seconds), None
+        scope = trio.move_on_after(seconds)
         try:
             with scope:
                 return await awaitable
@@ -110,19 +118,17 @@ async def run_with_timeout(seconds: float, awaitable: "Awaitable[T]") -> "T":
             if not scope.cancelled_caught:
                 raise
             nursery_error = error  # a nursery raised another error when it was cancelled
-        message = f"cancelled after {seconds:g} s"
-        try:
-            raise TimeoutError(message) from nursery_error
-        finally:
-            del nursery_error  # an error whose traceback holds this frame would refer to itself
-    import asyncio  # noqa: PLC0415  # loaded already
+    else:
+        import asyncio  # noqa: PLC0415  # loaded already
 
-    limit = asyncio.timeout(seconds)
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await awaitable
+        except TimeoutError:
+            if not limit.expired():
+                raise
     try:
-        async with limit:
-            return await awaitable
-    except TimeoutError:
-        if not limit.expired():
-            raise
-    message = f"cancelled after {seconds:g} s"
-    raise TimeoutError(message)
+        raise (TimeoutError(f"cancelled after {seconds:.3g} s") if late is None else late(seconds)) from nursery_error
+    finally:
+        del nursery_error  # an error whose traceback holds this frame would refer to itself

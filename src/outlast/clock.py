@@ -36,12 +36,6 @@ if TYPE_CHECKING:
             """Return a random number in [0, 1)."""
 
 
-def _random() -> float:
-    from random import random  # noqa: PLC0415  # costs milliseconds, and only jitter needs it
-
-    return random()  # noqa: S311  # jitter, not a secret
-
-
 now: "Callable[[], float]" = time.time
 """Seconds since the epoch."""
 monotonic: "Callable[[], float]" = time.monotonic
@@ -50,12 +44,11 @@ sleep: "Callable[[float], None]" = time.sleep
 """Block this thread."""
 sleep_async: "Callable[[float], Awaitable[None]]" = async_backends.sleep
 """Wait without blocking the event loop, under asyncio or trio."""
-chance: "Callable[[], float]" = _random
-"""A random number in [0, 1)."""
+chance: "Callable[[], float] | None" = None
+"""Returns a random number in [0, 1); None for the system's."""
 
 
 _in_use: "Clock | None" = None
-_listeners: "list[Callable[[bool], None]]" = []
 
 
 def use(clock: "Clock | None") -> "Clock | None":
@@ -72,17 +65,18 @@ def use(clock: "Clock | None") -> "Clock | None":
             time.monotonic,
             time.sleep,
             async_backends.sleep,
-            _random,
+            None,
         )
     else:
         now, monotonic, sleep = clock.now, clock.monotonic, clock.sleep
         sleep_async, chance = clock.sleep_async, clock.chance
-    for listener in _listeners:
-        listener(clock is None)
     return before
 
 
-def when_changed(listener: "Callable[[bool], None]") -> None:
-    """Call a function now and whenever the clock changes; its argument is whether the system clock is in use."""
-    _listeners.append(listener)
-    listener(_in_use is None)
+def random() -> float:
+    """Return a random number in [0, 1)."""
+    if chance is not None:
+        return chance()
+    from random import random as system_random  # noqa: PLC0415  # costs milliseconds, and only jitter needs it
+
+    return system_random()  # noqa: S311  # jitter, not a secret

@@ -75,7 +75,7 @@ _INTEGER_LIMIT = 2**63  # TOML integers have 64 bits
 _LONGEST_DURATION = 100 * 366 * 86400.0
 _RETRYABLE_WORD = "retryable"
 _URL_SEPARATOR = re.compile(r"[\s,]+(?=[A-Za-z][\w+.-]*://)")  # a URL may contain a comma
-_SECTIONS = {"classify": ("rules",), "redact": ("patterns",)}
+_SECTIONS: dict[str, dict[str, tuple[type, ...]]] = {"classify": {"rules": (list,)}, "redact": {"patterns": (list,)}}
 _TOML_NAMES = {
     str: "text",
     list: "a list",
@@ -127,14 +127,11 @@ def load_config(path: str | os.PathLike[str]) -> Config:
         data = tomllib.loads(file.read_text("utf-8"))
         _check_numbers(data)
     except OSError as error:
-        message = f"{file}: cannot be read: {error.strerror or error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # not TOML, not UTF-8, an integer with thousands of digits, or an impossible file name
-        message = f"{file}: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{file}: {error}") from error
     except RecursionError:
-        message = f"{file}: nested too deeply; no setting is more than a few tables deep"
-        raise ConfigError(message) from None
+        raise ConfigError(f"{file}: nested too deeply; no setting is more than a few tables deep") from None
     return _ConfigReader(file).config(data)
 
 
@@ -170,9 +167,11 @@ class _ConfigReader:
 
     def config(self, data: "Mapping[str, Any]") -> Config:
         self._check_keys(data, (*_SECTIONS, "policies", "app"), "")
-        tables = {section: self._table(data, section) for section in _SECTIONS}
-        rules = self._list(tables["classify"], "classify.rules")
-        patterns = self._list(tables["redact"], "redact.patterns")
+        tables = {
+            section: self._checked_table(data.get(section, {}), known, section) for section, known in _SECTIONS.items()
+        }
+        rules = tables["classify"].get("rules", [])
+        patterns = tables["redact"].get("patterns", [])
         return Config(
             tuple(self._rule(rule, f"classify.rules[{number}]") for number, rule in enumerate(rules)),
             tuple(self._pattern(pattern, f"redact.patterns[{number}]") for number, pattern in enumerate(patterns)),
@@ -187,21 +186,7 @@ class _ConfigReader:
     def _check_keys(self, table: "Mapping[str, Any]", known: "Iterable[str]", place: str) -> None:
         for key in table:
             if key not in known:
-                where = f"{place}.{key}" if place else key
-                raise self._fail(where, f"unknown key; choose from: {', '.join(known)}")
-
-    def _table(self, data: "Mapping[str, Any]", section: str) -> "Mapping[str, Any]":
-        table = data.get(section, {})
-        if not isinstance(table, dict):
-            raise self._fail(section, f"must be a table, not {_toml_type_name(table)}")
-        self._check_keys(table, _SECTIONS[section], section)
-        return table
-
-    def _list(self, table: "Mapping[str, Any]", place: str) -> "list[Any]":
-        value = table.get(place.partition(".")[2], [])
-        if not isinstance(value, list):
-            raise self._fail(place, f"must be a list, not {_toml_type_name(value)}")
-        return value
+                raise self._fail(f"{place}.{key}" if place else key, f"unknown key; choose from: {', '.join(known)}")
 
     def _pattern(self, pattern: object, place: str) -> str:
         if not isinstance(pattern, str):
@@ -221,8 +206,7 @@ class _ConfigReader:
             kinds = known[key]
             if type(value) not in kinds:
                 wanted = " or ".join(_TOML_NAMES[kind] for kind in kinds)
-                where = f"{place}.{key}"
-                raise self._fail(where, f"must be {wanted}, not {_toml_type_name(value)}")
+                raise self._fail(f"{place}.{key}", f"must be {wanted}, not {_toml_type_name(value)}")
         return table
 
     def _app(self, table: object) -> "dict[str, Any]":
@@ -234,14 +218,14 @@ class _ConfigReader:
                 raise self._fail(where, f"is {value!r}; give a {what}, {minimum:g} or more")
         lease = settings.get("lease", _LEASE)
         if settings.get("heartbeat", 0) * 2 > lease:
-            where = "app.heartbeat"
             raise self._fail(
-                where, f"is {settings['heartbeat']:g} s; a lease of {lease:g} s must be at least two heartbeats long"
+                "app.heartbeat",
+                f"is {settings['heartbeat']:g} s; a lease of {lease:g} s must be at least two heartbeats long",
             )
         if "url" in settings and not _is_url(settings["url"]):
-            where = "app.url"  # the URL is not shown: it may contain a password
+            # the URL is not shown: it may contain a password
             raise self._fail(
-                where, "must be sqlite:///file.db, sqlite:////absolute/file.db, postgresql://… or memory://"
+                "app.url", "must be sqlite:///file.db, sqlite:////absolute/file.db, postgresql://… or memory://"
             )
         if "queues" in settings:
             settings = {**settings, "queues": self._queues(settings["queues"])}
@@ -252,24 +236,23 @@ class _ConfigReader:
     def _queues(self, names: "list[Any]") -> "tuple[str, ...]":
         for number, name in enumerate(names):
             if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
-                where = f"app.queues[{number}]"
-                raise self._fail(where, f"must be text of 1 to {_LONGEST_NAME} characters")
+                raise self._fail(f"app.queues[{number}]", f"must be text of 1 to {_LONGEST_NAME} characters")
         if not names:
-            where = "app.queues"
-            raise self._fail(where, "is empty; name a queue, or remove the key to use all queues of the app's tasks")
+            raise self._fail(
+                "app.queues", "is empty; name a queue, or remove the key to use all queues of the app's tasks"
+            )
         return tuple(names)
 
     def _notify(self, urls: "list[Any]") -> "tuple[str, ...]":
         for number, url in enumerate(urls):
             if not isinstance(url, str) or not url.strip():
-                where = f"app.notify[{number}]"  # the URL is not shown: it is a secret
-                raise self._fail(where, "must be the URL of a Slack webhook, or an Apprise URL")
+                # the URL is not shown: it is a secret
+                raise self._fail(f"app.notify[{number}]", "must be the URL of a Slack webhook, or an Apprise URL")
         return tuple(url.strip() for url in urls)
 
     def _policies(self, tables: object) -> "dict[str, RetryPolicy]":
         if not isinstance(tables, dict):
-            section = "policies"
-            raise self._fail(section, f"must be a table, not {_toml_type_name(tables)}")
+            raise self._fail("policies", f"must be a table, not {_toml_type_name(tables)}")
         return {name: self._policy(table, f"policies.{name}") for name, table in tables.items()}
 
     def _policy(self, table: object, place: str) -> RetryPolicy:
@@ -290,8 +273,7 @@ class _ConfigReader:
             try:
                 RetryPolicy(**{key: value})
             except ConfigError as error:
-                where = f"{place}.{key}"
-                raise self._fail(where, str(error)) from None
+                raise self._fail(f"{place}.{key}", str(error)) from None
         try:
             return RetryPolicy(**settings)
         except ConfigError as error:
@@ -314,8 +296,7 @@ class _ConfigReader:
     def _rule(self, table: object, place: str) -> Rule:
         table = self._checked_table(table, _RULE_KEYS, place)
         if "category" not in table:
-            where = f"{place}.category"
-            raise self._fail(where, f"is missing; choose one of: {', '.join(Category)}")
+            raise self._fail(f"{place}.category", f"is missing; choose one of: {', '.join(Category)}")
         given: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
         }
@@ -328,8 +309,7 @@ class _ConfigReader:
 def _check_numbers(value: object) -> None:
     """Raise ValueError for integers beyond 64 bits: Python parses any length, but cannot print all of them."""
     if isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
-        message = "a whole number must fit into 64 bits"
-        raise ValueError(message)
+        raise ValueError("a whole number must fit into 64 bits")
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):

@@ -13,7 +13,7 @@ from outlast.errors import ConfigError
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Any, ClassVar, NoReturn, Self
 
@@ -37,13 +37,11 @@ class Frozen:
 
     def __setattr__(self, name: str, value: object) -> "NoReturn":
         """Raise AttributeError: a value never changes."""
-        message = f"{type(self).__name__} is immutable; use replace({name}=…)"
-        raise AttributeError(message)
+        raise AttributeError(f"{type(self).__name__} is immutable; use replace({name}=…)")
 
     def __delattr__(self, name: str) -> "NoReturn":
         """Raise AttributeError: a value never changes."""
-        message = f"{type(self).__name__} is immutable"
-        raise AttributeError(message)
+        raise AttributeError(f"{type(self).__name__} is immutable")
 
     def __eq__(self, other: object) -> bool:
         """Compare field by field."""
@@ -94,6 +92,12 @@ def location_of(traceback: "TracebackType | None") -> str:
     return found
 
 
+def first_line(text: str) -> str:
+    """Return the first line of a text, so that a text cannot imitate another log record."""
+    line, _, more = text.partition("\n")
+    return f"{line} …" if more.strip() else line
+
+
 class Category(StrEnum):
     """The kinds of failure; each has one meaning for a call, a target, a source and a task."""
 
@@ -130,8 +134,7 @@ class Category(StrEnum):
             return cls(value)  # type: ignore[arg-type]  # any object may be passed; the enum checks it
         except ValueError:
             names = ", ".join(cls)
-            message = f"{value!r} is not a category; choose one of: {names}"
-            raise ConfigError(message) from None
+            raise ConfigError(f"{value!r} is not a category; choose one of: {names}") from None
 
 
 RETRYABLE = frozenset(
@@ -245,8 +248,14 @@ class Evidence(Frozen):
         return hash((*others, *sorted(self.headers.items())))
 
 
+_TEXT_FIELDS = frozenset({"code", "exception_name", "message", "rule", "location"})
+
+
 class Failure(Frozen):
     """A classified error: redacted, truncated, and safe to log, store and show.
+
+    The classifier may leave the texts out until they are asked for: most decisions need none. Until then the failure
+    refers to the error; `settled` ends that.
 
     Attributes:
         category: What kind of failure it is.
@@ -306,12 +315,59 @@ class Failure(Frozen):
             exact=exact,
         )
 
+    @classmethod
+    def with_lazy_texts(cls, read_texts: "Callable[[], dict[str, str | None]]", *facts: "Any", exact: bool) -> "Self":
+        """Return a failure whose texts are read when one of them is first asked for.
+
+        Args:
+            read_texts: Returns the texts by field name; must not raise.
+            facts: The category, whether it is retryable, the origin, the HTTP status, `retry_after` and `capped`.
+            exact: As in the fields.
+        """
+        failure = cls.__new__(cls)
+        names = ("category", "retryable", "origin", "http_status", "retry_after", "capped")
+        failure.__dict__.update(zip(names, facts, strict=True), exact=exact, _read_texts=read_texts)
+        return failure
+
+    def __getattr__(self, name: str) -> "Any":
+        """Read the texts."""
+        read_texts = self.__dict__.get("_read_texts")
+        if read_texts is None or name not in _TEXT_FIELDS:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        self.__dict__.update(read_texts())
+        self.__dict__.pop("_read_texts", None)
+        return self.__dict__[name]
+
+    def settled(self) -> "Self":
+        """Return this failure with its texts read, so that it refers to no error."""
+        _ = self.message
+        return self
+
+    def __getstate__(self) -> "dict[str, Any]":
+        """Return the state for pickle and copy."""
+        return self.settled().__dict__
+
     @cached_property
     def fingerprint(self) -> str:
         """Sixteen hex digits, the same for the same cause; ids, hosts, numbers and URLs are ignored."""
         from outlast.fingerprint import fingerprint  # noqa: PLC0415  # computed only when needed
 
         return fingerprint(self.exception_name, self.http_status, self.code, self.message, self.location)
+
+    @property
+    def summary(self) -> str:
+        """The exception class and the first line of the message."""
+        return f"{self.exception_name}: {first_line(self.message)}"
+
+    def log_keys(self) -> "dict[str, Any]":
+        """Return the keys of log records; the text is `failure_message`, since logging reserves ``message``."""
+        return {
+            "error_category": self.category.value,
+            "origin": self.origin.value,
+            "http_status": self.http_status,
+            "exception_name": self.exception_name,
+            "failure_message": self.message,
+        }
 
     def to_dict(self) -> "dict[str, Any]":
         """Return the fields and the fingerprint as JSON-ready values."""

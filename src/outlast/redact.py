@@ -124,10 +124,9 @@ def safe_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 def _cut_at_last_blank(text: str) -> str:
     """Return a cut text without its last word, which may be half a secret."""
-    for position in range(len(text) - 1, max(len(text) - _LONGEST_TOKEN, 0), -1):
-        if text[position] in " \n\t,;&|":
-            return text[:position]
-    return text[: max(len(text) - _LONGEST_TOKEN, 0)]
+    start = max(len(text) - _LONGEST_TOKEN, 0)
+    last = max(text.rfind(blank, start + 1) for blank in " \n\t,;&|")
+    return text[: max(last, start)]
 
 
 class Redactor:
@@ -149,8 +148,7 @@ class Redactor:
             try:
                 compiled = re.compile(pattern, re.IGNORECASE)
             except re.error as error:
-                message = f"{pattern!r} is not a valid regular expression: {error}"
-                raise ValueError(message) from None
+                raise ValueError(f"{pattern!r} is not a valid regular expression: {error}") from None
             self._own.append((compiled, rf"\1{MASK}" if compiled.groups else MASK))
 
     def __call__(self, text: str) -> str:
@@ -160,17 +158,10 @@ class Redactor:
             text = _cut_at_last_blank(text[: self.limit + _OVERLAP])
         if not text.isprintable():
             text = safe_text(text, len(text))
-        low, hints = text.lower(), _STANDALONE_WORDS
-        for character in _CHARACTERS:
-            if character in low:
-                hints = _HINTS
-                break
-        for hint in hints:
-            if hint in low:
-                for pattern, replacement in _compiled_patterns():
-                    text = pattern.sub(replacement, text)
-                break
-        for pattern, replacement in self._own:
+        low = text.lower()
+        hints = _HINTS if any(character in low for character in _CHARACTERS) else _STANDALONE_WORDS
+        built_in = _compiled_patterns() if any(hint in low for hint in hints) else ()
+        for pattern, replacement in (*built_in, *self._own):
             text = pattern.sub(replacement, text)
         if size <= self.limit:
             return text

@@ -32,8 +32,7 @@ def load_statements(package: str, folder: str = "queries", **values: str) -> dic
     for file, text in _read(package, folder):
         for name, statement in parse_statements(file, text, values).items():
             if name in statements:
-                message = f"{file}: the statement {name} is also in another file"
-                raise ValueError(message)
+                raise ValueError(f"{file}: the statement {name} is also in another file")
             statements[name] = statement
     return statements
 
@@ -61,8 +60,7 @@ def parse_statements(file: str, text: str, values: Mapping[str, str]) -> dict[st
     known, names = dict(values), []
     for kind, name, body in _blocks(file, text):
         if name in known or name in names:
-            message = f"{file}: the name {name} is used twice"
-            raise ValueError(message)
+            raise ValueError(f"{file}: the name {name} is used twice")
         known[name] = body
         if kind == "name":
             names.append(name)
@@ -74,13 +72,11 @@ def _blocks(file: str, text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the kind, the name and the text of each block, without comments."""
     before, *found = _BLOCK.split(text)
     if _COMMENT.sub("", before).strip():
-        message = f"{file}: there is text before the first block"
-        raise ValueError(message)
+        raise ValueError(f"{file}: there is text before the first block")
     for kind, name, text_of_block in zip(found[::3], map(str.strip, found[1::3]), found[2::3], strict=True):
         body = _COMMENT.sub("", text_of_block).strip()
         if not name.isidentifier() or not body:
-            message = f"{file}: the {kind} {name!r} is not a name, or has no text"
-            raise ValueError(message)
+            raise ValueError(f"{file}: the {kind} {name!r} is not a name, or has no text")
         yield kind, name, body
 
 
@@ -91,8 +87,7 @@ def _fill(text: str, values: Mapping[str, str], where: str, within: tuple[str, .
         name = placeholder[1]
         if name not in values or name in within:
             problem = "includes itself" if name in within else "is neither a part of this file nor a known value"
-            message = f"{where}: {{{name}}} {problem}"
-            raise ValueError(message)
+            raise ValueError(f"{where}: {{{name}}} {problem}")
         return _fill(values[name], values, where, (*within, name))
 
     return _PLACEHOLDER.sub(value_of, text)

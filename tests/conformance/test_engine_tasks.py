@@ -6,7 +6,7 @@ import pytest
 
 from conformance.acting import NOTE, add, claim, die, hold, live_counts, register, task
 from outlast.errors import LeaseLostError
-from outlast.ports.engine import EngineTasks
+from outlast.ports.external_attempts import EngineTasks
 from outlast.ports.rows import Kind, Reason, Settlement, Status
 from outlast.worker.queue_access import attempt_reports_of
 

@@ -11,8 +11,8 @@ from crash.processes import until
 from outlast.errors import ConfigError, NetworkError, PermanentError, RateLimitError
 from outlast.ports.rows import DeadLetterFilter, Reason, Status, TaskFilter
 from outlast.ports.triage import ReplayState
+from outlast.queue import heartbeat
 from outlast.queue import replay as replaying
-from outlast.queue import worker
 from outlast.queue.dead_letters import DeadLetterBox
 from outlast.queue.replay import Replayer
 
@@ -511,7 +511,7 @@ class Fleet:
 
 @pytest.fixture
 def fleet(store, monkeypatch, tmp_path):
-    monkeypatch.setattr(worker, "REPLAY_EVERY", 0.02)
+    monkeypatch.setattr(heartbeat, "REPLAY_EVERY", 0.02)
     monkeypatch.setattr(replaying, "REPLAY_LEASE", 0.3)  # a worker that ended holds it no longer
     return Fleet(store, spool=tmp_path / "spool")
 

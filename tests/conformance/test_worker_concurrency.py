@@ -64,7 +64,7 @@ def test_what_waits_for_a_slot_is_given_back_at_a_stop(app, monkeypatch):
     with working(app, concurrency=2) as worker:
         wait_for(lambda: len(begun) == 2)  # both slots are taken
         ids = [each.id for each in sync.enqueue_many([{"x": number} for number in range(4)])]
-        wait_for(lambda: len(worker._pump.runners._at_slot) == 2)
+        wait_for(lambda: len(worker._claim_loop.runners._at_slot) == 2)
         worker.stop()
         wait_for(lambda: app.tasks.counts()[Status.QUEUED] == 4, 3)  # while the holders run
         go.set()

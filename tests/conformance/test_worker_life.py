@@ -273,7 +273,7 @@ def test_outcomes_that_cannot_be_stored_wait_in_a_file(store, tmp_path):
 
 
 def test_a_spool_that_comes_too_late_changes_nothing(store, tmp_path):
-    from outlast.queue.worker import Spool
+    from outlast.queue.spool import Spool
 
     app = outlast.App(store, policy=NOW, spool=tmp_path / "spool")
 

@@ -16,11 +16,11 @@ from conformance.acting import claim, die, register, settle
 from conformance.test_worker_life import NOW, Sick, wait_for, working
 from outlast.errors import LeaseLostError
 from outlast.ports.rows import Kind, Settlement, Status
-from outlast.queue import claim_loop as pump_module
+from outlast.queue import claim_loop as claim_loop_module
 from outlast.queue import suspects as alone
 from outlast.queue.claim_loop import ClaimLoop
 from outlast.queue.periodic_tasks import next_time_function
-from outlast.queue.worker import Spool
+from outlast.queue.spool import Spool
 from outlast.stores.sqlite.store import SqliteStore
 
 READ_ONLY = psycopg.errors.ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction")
@@ -70,8 +70,8 @@ def done(app):
 def test_full_hands_do_not_spin(app, gate, monkeypatch):
     """A retry that is due, a backlog, and no hand free: there is nothing to do but wait."""
     steps = []
-    step = ClaimLoop.step
-    monkeypatch.setattr(ClaimLoop, "step", lambda self, patience: (steps.append(1), step(self, patience))[1])
+    tick = ClaimLoop.tick
+    monkeypatch.setattr(ClaimLoop, "tick", lambda self, timeout: (steps.append(1), tick(self, timeout))[1])
 
     @app.task(policy=NOW.replace(base_delay=0.4, max_attempts=50), priority=0)
     def flaky():
@@ -151,9 +151,9 @@ def test_a_cancelled_suspect_holds_nobody_up(store, tmp_path, gate):
     with working(app, concurrency=3) as worker:
         wait_for(lambda: app.tasks.counts()[Status.RUNNING] == 2)
         die(store, "doomed")
-        wait_for(lambda: worker._pump.suspects)
+        wait_for(lambda: worker._claim_loop.worker.suspects_due)
         assert store.cancel([number]) == [number]
-        wait_for(lambda: not worker._pump.suspects, 3)
+        wait_for(lambda: not worker._claim_loop.worker.suspects_due, 3)
         quick.enqueue()
         assert seen.wait(3)
         gate.set()
@@ -268,7 +268,7 @@ def test_a_lost_lease_that_two_hear_of_is_replaced_once(store, tmp_path):
         time.sleep(0.5)
 
     with working(app, concurrency=2) as worker:
-        wait_for(lambda: worker._pump and worker._pump.idle)
+        wait_for(lambda: worker._claim_loop and worker._claim_loop.idle)
         late.left = True
         store.leave(worker.id)
         assert asked.wait(5)  # and the answer is long in coming
@@ -325,9 +325,11 @@ def test_a_stop_does_not_wait_for_a_store_that_is_down(store, tmp_path):
         wait_for(store.workers)
         down.error = AWAY
         hello.enqueue()
-        wait_for(lambda: worker._pump._store_pause.seconds)
-        worker._pump._store_pause.seconds = 60.0
-        wait_for(lambda: worker._pump._store_pause.seconds == 5.0)  # the next wait has begun, the longest there is
+        wait_for(lambda: worker._claim_loop._store_pause.seconds)
+        worker._claim_loop._store_pause.seconds = 60.0
+        wait_for(
+            lambda: worker._claim_loop._store_pause.seconds == 5.0
+        )  # the next wait has begun, the longest there is
         begun = time.monotonic()
     assert time.monotonic() - begun < 3
 
@@ -347,7 +349,7 @@ def test_a_store_that_takes_nothing_for_a_while_has_each_task_run_once(store, tm
         wait_for(lambda: len(runs) == 5)
         down.error = AWAY
         ended.set()
-        wait_for(lambda: worker._pump.unsettled == 5 and worker._pump._store_pause.seconds)
+        wait_for(lambda: worker._claim_loop.unsettled == 5 and worker._claim_loop._store_pause.seconds)
         time.sleep(0.2)
         down.parts, down.error = ("settle_and_claim",), READ_ONLY
         time.sleep(0.8)
@@ -450,9 +452,9 @@ def test_nothing_is_claimed_while_the_lease_is_not_sure(store, tmp_path):
         pass
 
     with working(app) as worker:
-        wait_for(lambda: worker._pump and worker._pump.may_claim())
+        wait_for(lambda: worker._claim_loop and worker._claim_loop.holds_lease())
         deaf.deaf = True
-        wait_for(lambda: not worker._pump.may_claim(), 3)
+        wait_for(lambda: not worker._claim_loop.holds_lease(), 3)
         hello.enqueue()
         time.sleep(0.4)
         assert app.tasks.counts()[Status.QUEUED] == 1
@@ -461,7 +463,7 @@ def test_nothing_is_claimed_while_the_lease_is_not_sure(store, tmp_path):
 
 
 def test_what_the_books_count_as_ours_by_mistake_is_given_back(app, store, monkeypatch):
-    monkeypatch.setattr(pump_module, "_RECONCILE_EVERY", 0.2)
+    monkeypatch.setattr(claim_loop_module, "_RECONCILE_EVERY", 0.2)
 
     @app.task
     def hello():

@@ -137,9 +137,9 @@ def main(verb):
         killing.cut_off(app.store, environment["CRASH_CUT"])
     killing.arm(app, environment.get("CRASH_AT", ""), int(environment.get("CRASH_HOLD", "-1")))
     if "CRASH_REPLAY_LEASE" in environment:
-        from outlast.queue import replay, worker
+        from outlast.queue import heartbeat, replay
 
-        replay.REPLAY_LEASE, worker.REPLAY_EVERY = float(environment["CRASH_REPLAY_LEASE"]), 0.05
+        replay.REPLAY_LEASE, heartbeat.REPLAY_EVERY = float(environment["CRASH_REPLAY_LEASE"]), 0.05
     if verb == "work":
         app.worker(**json.loads(environment.get("CRASH_WORKER", "{}"))).run()
     elif verb == "replay":

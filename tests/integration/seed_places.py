@@ -81,7 +81,7 @@ class Worker(BaseWorker):
 
     def claim_task(self):
         task = super().claim_task()
-        if task is None and not self._unwritten:
+        if task is None and not self._unsettled.unwritten:
             self.stop()
         return task
 

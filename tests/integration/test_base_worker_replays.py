@@ -28,8 +28,8 @@ def queue(request, tmp_path):
 @pytest.fixture
 def often(monkeypatch):
     """A worker looks after replays and groups often."""
-    monkeypatch.setattr("outlast.worker.base_worker.REPLAY_EVERY", 0.02)
-    monkeypatch.setattr("outlast.worker.base_worker.WATCH_EVERY", 0.02)
+    monkeypatch.setattr("outlast.queue.heartbeat.REPLAY_EVERY", 0.02)
+    monkeypatch.setattr("outlast.queue.heartbeat.GROUP_ALERT_EVERY", 0.02)
 
 
 def buried(queue, count):

@@ -83,7 +83,7 @@ def test_who_falls_silent_while_it_holds_it_is_hung_up_on(place, monkeypatch):
     def fall_silent(cursor, _):
         silent.set()
         assert over.wait(60)
-        cursor.execute("SELECT 1")
+        cursor.connection.execute("SELECT 1")
 
     def ask():
         try:

@@ -61,7 +61,7 @@ def working(app):
 
 
 def test_everything_goes_on(here, there, tmp_path, monkeypatch):  # noqa: F811  # fixtures
-    monkeypatch.setattr("outlast.queue.worker.REPLAY_EVERY", 0.05)
+    monkeypatch.setattr("outlast.queue.heartbeat.REPLAY_EVERY", 0.05)
     due = now_ms() + 1500
     execute(tmp_path / "outlast.db", "UPDATE task_queue SET next_run_after = ? WHERE task_type = 'flaky'", due)
     run_move(here, there)

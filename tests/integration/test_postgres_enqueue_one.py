@@ -316,6 +316,17 @@ def test_a_connection_of_a_pool_that_was_closed_meanwhile_goes_back_to_that(sing
     assert late.connection.closed
 
 
+def test_a_thread_that_waits_for_a_connection_gets_the_next_one(single):
+    with ThreadPoolExecutor(1) as threads:
+        with single.db.connection():
+            inserting = threads.submit(insert, single)
+            end = time.monotonic() + LIMIT
+            while not single.db._waiting and time.monotonic() < end:
+                time.sleep(0.01)
+        assert inserting.result(lending._POOL_TIMEOUT / 2)
+    assert not single.db._waiting
+
+
 def test_old_connections_go_back_to_their_pool(single):
     assert insert(single)
     single.db._spare[0].since -= lending._SPARE_SECONDS

@@ -47,7 +47,7 @@ def test_a_fleet_works_on_beside_a_session_that_vanished(place, store, tmp_path)
             hello.enqueue()
             time.sleep(0.05)
         known = {each.id for each in store.workers() if each.alive}
-        sure = [worker._pump.may_claim() for worker in workers]
+        sure = [worker._claim_loop.holds_lease() for worker in workers]
         assert max(runs) - begun > 2.0  # twice the lease
         assert {worker.id for worker in workers} <= known
         assert sure == [True, True]

@@ -18,6 +18,7 @@ from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Statu
 from outlast.ports.source_rows import NewAlert
 from outlast.ports.triage import NewReplay, ReplayState, ReplayStep
 from outlast.stores.postgres import dead_letters
+from outlast.stores.postgres.connection import PostgresCursor
 from outlast.stores.postgres.settle_and_claim import settle
 from outlast.stores.postgres.store import PostgresStore
 
@@ -258,15 +259,16 @@ class TestKilled:
 
 PROGRAM = """
 import sys, time
+from outlast.stores.postgres import dead_letters
 from outlast.stores.postgres.store import PostgresStore
 store = PostgresStore(sys.argv[1], schema="triage")
-queue = store._requeue_all
-def slow(connection, ids, values):
-    done = queue(connection, ids, values)
+queue = dead_letters._requeue
+def slow(cursor, ids, values):
+    done = queue(cursor, ids, values)
     print("within", flush=True)
     time.sleep(60)
     return done
-store._requeue_all = slow
+dead_letters._requeue = slow
 store.replay_step(int(sys.argv[2]), 1, 20, stage=0, canary=True)
 """
 STEPPER = """
@@ -358,7 +360,9 @@ def test_a_failure_that_is_committed_after_the_resume_is_news(store, server):
     register(store)
     late, seen = claim(store)
     with server.connect() as mine:
-        settle(mine.cursor(), store.db.sql, [Settlement(late.id, late.epoch, Kind.FAIL, 0.0, NOTE, Reason.CANARY)])
+        settle(
+            PostgresCursor(mine, store.db.sql), [Settlement(late.id, late.epoch, Kind.FAIL, 0.0, NOTE, Reason.CANARY)]
+        )
         fail(store, seen)
         store.end_replay(replay.id, ReplayState.STOPPED, "it failed")
         assert store.resume_replay(replay.id).total == 3

@@ -10,7 +10,7 @@ from conformance.conftest import another, place, postgres_place, store  # noqa: 
 from crash.processes import until
 from outlast.ports.rows import DeadLetterFilter
 from outlast.ports.source_rows import NewAlert
-from outlast.queue import failure_groups, worker
+from outlast.queue import failure_groups, heartbeat
 from outlast.queue.dead_letters import DeadLetterBox
 from outlast.queue.failure_groups import AGE_KEY, GroupAlerts, growth_step
 
@@ -246,7 +246,7 @@ class TestManyWorkers:
 
 
 def test_a_worker_looks_by_itself_and_people_hear_of_it(store, tmp_path, monkeypatch):  # noqa: F811  # a fixture
-    monkeypatch.setattr(worker, "WATCH_EVERY", 0.05)
+    monkeypatch.setattr(heartbeat, "GROUP_ALERT_EVERY", 0.05)
     heard = []
     app = outlast.App(store, spool=tmp_path / "spool", notify=heard.append)
 

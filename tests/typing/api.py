@@ -40,13 +40,30 @@ async def coroutine(url: str) -> bytes:
     return url.encode()
 
 
+@outlast.retry(policy)
+def by_position(url: str, *, depth: int = 0) -> bytes:
+    return url.encode() * depth
+
+
+@outlast.retry(outlast.preset("etl"), fallback=lambda error: b"")
+async def coroutine_by_position(url: str) -> bytes:
+    return url.encode()
+
+
 assert_type(bare("x", depth=1), bytes)
 assert_type(configured("x"), bytes)
+assert_type(by_position("x", depth=1), bytes)
+assert_type(outlast.current_attempt(), outlast.CurrentAttempt | None)
 
 
 async def use() -> None:
     assert_type(await coroutine("x"), bytes)
+    assert_type(await coroutine_by_position("x"), bytes)
 
 
 bare(1)  # type: ignore[arg-type]
+by_position(1)  # type: ignore[arg-type]
+outlast.retry(3)  # type: ignore[call-overload]
+outlast.retry(policy, policy=policy)  # type: ignore[call-overload]
+outlast.retry(policy, max_attempts=3)  # type: ignore[call-overload]
 outlast.RetryPolicy(retries=3)  # type: ignore[call-arg]

@@ -11,7 +11,7 @@ from outlast import BreakerSettings
 from outlast.breaker_sync import BreakerSync, sync_breakers
 from outlast.decide.breaker import BREAKER_OPEN
 from outlast.errors import BreakerOpenError, NetworkError
-from outlast.record.bus import has_subscribers
+from outlast.record import bus
 from outlast.testing import fake_clock
 
 _names = (f"beacon-{number}" for number in itertools.count())
@@ -140,7 +140,7 @@ class TestTelling:
     def test_it_subscribes_to_nothing(self, store):
         make()
         with sync_breakers(store, lambda: "here:1", leased=False):
-            assert not has_subscribers()
+            assert not bus.subscribers
 
 
 class TestObeying:

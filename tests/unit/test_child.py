@@ -90,7 +90,7 @@ class TestReplies:
         reply = run(children, "unreachable")
 
         assert isinstance(reply, Raised)
-        failure, wanted, traceback = reply.verdict
+        failure, wanted, traceback = reply.task_failure
         assert (failure.category, failure.exception_name, wanted) == ("network", "ConnectionRefusedError", True)
         assert failure.location == "tests/child_tasks.py:unreachable"
         assert "in unreachable" in traceback
@@ -104,7 +104,7 @@ class TestReplies:
         ],
     )  # fmt: skip
     def test_the_policy_says_whether_it_is_retried(self, children, name, payload, wanted):
-        assert run(children, name, payload).verdict.wanted is wanted
+        assert run(children, name, payload).task_failure.wanted is wanted
 
     @pytest.mark.parametrize(
         ("name", "category", "message"),
@@ -114,14 +114,14 @@ class TestReplies:
         ],
     )
     def test_what_cannot_be_run_is_refused(self, children, name, category, message):
-        failure = run(children, name).verdict.failure
+        failure = run(children, name).task_failure.failure
 
         assert failure.category == category
         assert message in failure.message
 
     def test_a_payload_that_cannot_be_read_is_an_error_of_its_own(self, children):
         for text in ("{", '{"value":1,"more":2}'):
-            verdict = children.run(FunctionRef("child_tasks", "echo"), text, timeout=20, context={}).verdict
+            verdict = children.run(FunctionRef("child_tasks", "echo"), text, timeout=20, context={}).task_failure
             assert (verdict.failure.exception_name, verdict.wanted) == ("PayloadError", False)
 
     def test_output_does_not_disturb_and_is_passed_on(self, children, capfd):
@@ -204,7 +204,7 @@ class TestSurroundings:
                 return 1
 
             children = ChildPool(1)
-            print(children.run(function_ref(task), "{}", timeout=20, context={}).verdict.failure)
+            print(children.run(function_ref(task), "{}", timeout=20, context={}).task_failure.failure)
             children.close()
             """)
         )
@@ -222,6 +222,10 @@ class TestSurroundings:
 
 
 class TestEnds:
+    @POSIX
+    def test_a_signal_ends_what_a_task_forks(self, children):
+        assert value_of(run(children, "end_of_fork", {"number": signal.SIGTERM})) == signal.SIGTERM
+
     def test_a_timeout_kills(self, children):
         first = value_of(run(children, "pid"))
         began = time.monotonic()
@@ -274,7 +278,7 @@ class TestEnds:
     def test_sys_exit_ends_the_task_alone(self, children):
         first = value_of(run(children, "pid"))
 
-        assert run(children, "leave").verdict.failure.exception_name == "SystemExit"
+        assert run(children, "leave").task_failure.failure.exception_name == "SystemExit"
         assert value_of(run(children, "pid")) == first
 
     @POSIX

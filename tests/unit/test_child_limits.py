@@ -90,7 +90,10 @@ class TestMemory:
 
         assert isinstance(reply, Raised)
         assert reply.memory == 64 * MEGABYTE
-        assert (reply.verdict.failure.exception_name, reply.verdict.failure.category) == ("MemoryError", "system")
+        assert (reply.task_failure.failure.exception_name, reply.task_failure.failure.category) == (
+            "MemoryError",
+            "system",
+        )
         assert 0 <= reply.taken <= reply.memory
         assert (reply.taken > 32 * MEGABYTE) is (name == "hoard")
         assert value_of(run(children, "pid")) != before, "what it had taken is gone"

@@ -20,14 +20,14 @@ from outlast import clock
 from outlast.errors import LeaseLostError
 from outlast.ports.rows import Claimed, Kind, Note, Reason, Rescued, SettleAndClaim, SettleAndClaimResult, Settlement
 from outlast.ports.store import seconds_left
-from outlast.queue import claim_loop as pump_module
-from outlast.queue import heartbeat as heart_module
+from outlast.queue import claim_loop as claim_loop_module
+from outlast.queue import heartbeat as heartbeat_module
 from outlast.queue.admission import ClaimPace, ClaimPause
-from outlast.queue.claim_loop import ClaimLoop, settle_one_by_one
+from outlast.queue.claim_loop import ClaimLoop, WorkerState, settle_one_by_one
 from outlast.queue.heartbeat import LeaseHeartbeat, PeriodicDuty
 from outlast.queue.runners import OutcomeQueue, Runners
-from outlast.queue.settlement import PauseClaiming, StartCooldown
-from outlast.queue.worker import Spool
+from outlast.queue.settlement import Outcome, StartCooldown
+from outlast.queue.spool import Spool
 from outlast.run import signals as signals_module
 
 NOTE = Note("E", "poison", "unknown", "f", '{"a": 1}', "Traceback")
@@ -66,7 +66,7 @@ class Hands:
     """Runners that run nothing."""
 
     def __init__(self, concurrency=2):
-        self.concurrency, self.taken = concurrency, []
+        self.concurrency, self.taken, self.outcome_queue = concurrency, [], OutcomeQueue()
 
     def start(self, batch):
         self.taken += [each for _, each in batch]
@@ -81,8 +81,8 @@ def store():
 
 
 @pytest.fixture
-def pump(store):
-    return ClaimLoop(store, "w1", {"t": SimpleNamespace(name="t")}, ("a", "b"), Hands(), OutcomeQueue())
+def loop(store):
+    return ClaimLoop(store, WorkerState("w1"), {"t": SimpleNamespace(name="t")}, ("a", "b"), Hands())
 
 
 def claims(store):
@@ -90,32 +90,32 @@ def claims(store):
 
 
 class TestClaims:
-    def test_nothing_is_claimed_without_a_sure_lease(self, pump, store):
-        pump.may_claim = lambda: False
-        pump.step(0)
+    def test_nothing_is_claimed_without_a_sure_lease(self, loop, store):
+        loop.holds_lease = lambda: False
+        loop.tick(0)
         assert store.turns == []
-        pump.may_claim = lambda: True
-        pump.step(0)
+        loop.holds_lease = lambda: True
+        loop.tick(0)
         assert len(claims(store)) == 1
 
-    def test_queues_are_the_first_in_turn(self, pump, store):
+    def test_queues_are_the_first_in_turn(self, loop, store):
         for _ in range(3):
-            pump.signalled = True
-            pump.step(0)
+            loop.worker.tasks_due = True
+            loop.tick(0)
         assert [each.queues for each in claims(store)] == [("b", "a"), ("a", "b"), ("b", "a")]
 
-    def test_after_a_pause_one_goes_first(self, pump, store):
-        pump.tray.put([PauseClaiming("disk full")], more=False)
-        pump._running = 1
-        pump.step(0)
+    def test_after_a_pause_one_goes_first(self, loop, store):
+        loop.outcome_queue.put(Outcome(1, 1, pause="disk full"), more=False)
+        loop.state.running = 1
+        loop.tick(0)
         assert claims(store) == []
-        pump.pause.until = time.monotonic() - 1
+        loop.worker.pause.until = time.monotonic() - 1
         store.gives = [[claimed(1)]]
-        pump.step(0)
+        loop.tick(0)
         assert [each.limit for each in claims(store)] == [1]
-        pump.tray.put([(1, 1)], more=False)
-        pump.step(0)
-        assert not pump.pause.reason
+        loop.outcome_queue.put(Outcome(1, 1), more=False)
+        loop.tick(0)
+        assert not loop.worker.pause.reason
         assert claims(store)[-1].limit > 1
 
     def test_a_pause_doubles_while_it_does_not_help(self):
@@ -129,96 +129,100 @@ class TestClaims:
         pause.succeeded(17)
         assert pause.limit(17, 9) == 9
 
-    def test_it_reconciles_now_and_then(self, pump, store, monkeypatch):
-        pump.step(0)
+    def test_it_reconciles_now_and_then(self, loop, store, monkeypatch):
+        loop.tick(0)
         assert store.named("reconcile") == []
-        monkeypatch.setattr(pump_module, "_RECONCILE_EVERY", 0.05)
+        monkeypatch.setattr(claim_loop_module, "_RECONCILE_EVERY", 0.05)
         time.sleep(0.06)
-        pump.step(0)
-        pump.step(0)
+        loop.tick(0)
+        loop.tick(0)
         assert store.named("reconcile") == [("reconcile", "w1", [])]
 
 
 class TestWaiting:
-    def test_a_store_that_fails_is_left_alone_for_as_long_as_was_said(self, pump):
-        pump._store_pause.seconds = 0.4
+    def test_a_store_that_fails_is_left_alone_for_as_long_as_was_said(self, loop):
+        loop._store_pause.seconds = 0.4
         begun = time.monotonic()
-        pump._wait(0.01)
+        loop._wait(0.01)
         assert 0.4 <= time.monotonic() - begun < 3
 
-    @pytest.mark.parametrize("how", ["stopping", "stop_requested"])
-    def test_but_not_for_longer_than_it_lives(self, pump, how):
-        pump._store_pause.seconds = 60.0
-        setattr(pump, how, True if how == "stopping" else lambda: True)
+    @pytest.mark.parametrize("how", ["stopping", "stop"])
+    def test_but_not_for_longer_than_it_lives(self, loop, how):
+        loop._store_pause.seconds = 60.0
+        if how == "stopping":
+            loop.worker.stopping = True
+        else:
+            loop.worker.stop.set()
         begun = time.monotonic()
-        pump._wait(0.01)
+        loop._wait(0.01)
         assert time.monotonic() - begun < 3
 
-    def test_a_time_that_is_over_is_not_waited_for_when_hands_are_full(self, pump):
-        pump._backlog, pump._due_at, pump._running = True, time.monotonic() - 1, 9
+    def test_a_time_that_is_over_is_not_waited_for_when_hands_are_full(self, loop):
+        loop.state.backlog, loop.state.due_at, loop.state.running = True, time.monotonic() - 1, 9
         begun = time.monotonic()
-        pump._wait(0.2)
+        loop._wait(0.2)
         assert time.monotonic() - begun >= 0.19
 
-    def test_waiting_gets_longer(self, pump, store):
+    def test_waiting_gets_longer(self, loop, store):
         store.refuses = lambda turn: psycopg.OperationalError("server closed the connection")
         waits = []
         for _ in range(9):
-            pump._troubled(psycopg.OperationalError("x"))
-            waits.append(pump._store_pause.seconds)
+            loop._pause_after_store_error(psycopg.OperationalError("x"))
+            waits.append(loop._store_pause.seconds)
         assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
 
 
 class TestAlone:
-    def test_others_are_claimed_first_after_a_suspect_however_long_it_was(self, pump, store):
-        pump.suspects = True
+    def test_others_are_claimed_first_after_a_suspect_however_long_it_was(self, loop, store):
+        loop.worker.suspects_due = True
         store.gives = [[claimed(1, suspect=True)], [claimed(2)]]
-        pump.step(0)
-        pump._alone._since -= 3600
-        pump.tray.put([(1, 1)], more=False)
-        pump.step(0)
-        pump.step(0)
+        loop.tick(0)
+        loop._suspect_turns._since -= 3600
+        loop.outcome_queue.put(Outcome(1, 1), more=False)
+        loop.tick(0)
+        loop.tick(0)
         assert [each.suspect for each in claims(store)] == [True, False]
 
-    def test_a_suspect_that_others_have_by_now_is_not_waited_for(self, pump, store):
+    def test_a_suspect_that_others_have_by_now_is_not_waited_for(self, loop, store):
         """While this worker's tasks ended another one may have begun to run suspects: one of them goes on."""
-        pump.suspects, store.suspects_due = True, lambda queues: False
-        pump.step(0)
-        assert ([each.suspect for each in claims(store)], pump.suspects) == ([False], False)
+        loop.worker.suspects_due, store.suspects_due = True, lambda queues: False
+        loop.tick(0)
+        assert ([each.suspect for each in claims(store)], loop.worker.suspects_due) == ([False], False)
 
-    def test_a_store_that_fails_when_it_is_asked_does_not_end_the_pump(self, pump, store):
+    def test_a_store_that_fails_when_it_is_asked_does_not_end_the_pump(self, loop, store):
         def suspects_due(queues):
             raise psycopg.OperationalError("gone")
 
-        pump.suspects, store.suspects_due = True, suspects_due
-        pump.step(0)
-        assert pump._alone.task is None
+        loop.worker.suspects_due, store.suspects_due = True, suspects_due
+        loop.tick(0)
+        assert loop._suspect_turns.task is None
 
-    def test_a_crash_is_looked_for_again_when_its_wait_is_over(self, pump, store):
-        pump.suspects = True
+    def test_a_crash_is_looked_for_again_when_its_wait_is_over(self, loop, store):
+        loop.worker.suspects_due = True
         store.gives = [[claimed(1, suspect=True)]]
-        pump.step(0)
+        loop.tick(0)
         before = time.monotonic()
-        pump.tray.put([Settlement(1, 1, Kind.CRASH, 30.0, NOTE)], more=False)
-        pump.step(0)
-        assert before + 30 <= pump._due_at <= time.monotonic() + 30
+        loop.outcome_queue.put(Outcome.of(Settlement(1, 1, Kind.CRASH, 30.0, NOTE)), more=False)
+        loop.tick(0)
+        assert before + 30 <= loop.state.due_at <= time.monotonic() + 30
 
-    def test_the_end_of_a_suspect_is_seen_however_it_is_settled(self, pump, store):
-        pump.suspects = True
+    def test_the_end_of_a_suspect_is_seen_however_it_is_settled(self, loop, store):
+        loop.worker.suspects_due = True
         store.gives = [[claimed(1, suspect=True)]]
-        pump.step(0)
-        assert (claims(store)[0].suspect, pump._alone.task) == (True, 1)
+        loop.tick(0)
+        assert (claims(store)[0].suspect, loop._suspect_turns.task) == (True, 1)
         store.refuses = lambda turn: RuntimeError("odd") if turn.claim is not None or len(store.turns) == 2 else None
-        pump.tray.put([(1, 1)], more=False)
-        pump.step(0)
-        assert (pump.held, pump._alone.task) == ({}, None)
+        loop.outcome_queue.put(Outcome(1, 1), more=False)
+        loop.tick(0)
+        assert (loop.state.held, loop._suspect_turns.task) == ({}, None)
 
 
 class TestSettling:
-    def test_a_resource_that_many_found_busy_is_cooled_once(self, pump, store):
+    def test_a_resource_that_many_found_busy_is_cooled_once(self, loop, store):
         for number, seconds in enumerate((3, 9, 5)):
-            pump.tray.put([StartCooldown("api", seconds, "busy"), StartCooldown(f"own{number}", 1, "busy")], more=False)
-        pump._gather()
+            loop.outcome_queue.put(Outcome(1, 1, cooldown=StartCooldown("api", seconds, "busy")), more=False)
+            loop.outcome_queue.put(Outcome(2, 1, cooldown=StartCooldown(f"own{number}", 1, "busy")), more=False)
+        loop.collect_outcomes()
         assert ("start_cooldown", "api", 9, "busy") in store.calls
         assert len(store.named("start_cooldown")) == 4
 
@@ -242,45 +246,45 @@ class TestSettling:
         with pytest.raises(LeaseLostError):
             settle_one_by_one(store, SettleAndClaim("w1", [(1, 1), (2, 1)], [], []), Counter())
 
-    def test_what_is_refused_altogether_is_kept(self, pump, store):
+    def test_what_is_refused_altogether_is_kept(self, loop, store):
         store.gives = [[claimed(1), claimed(2)]]
-        pump.step(0)
+        loop.tick(0)
         store.refuses = lambda turn: psycopg.errors.ReadOnlySqlTransaction("read-only")
-        pump.tray.put([(1, 1)], more=True)
-        pump.tray.put([(2, 1)], more=False)
-        pump.step(0)
-        assert (set(pump.held), pump.unsettled) == ({1, 2}, 2)
+        loop.outcome_queue.put(Outcome(1, 1), more=True)
+        loop.outcome_queue.put(Outcome(2, 1), more=False)
+        loop.tick(0)
+        assert (set(loop.state.held), loop.unsettled) == ({1, 2}, 2)
         store.refuses = lambda turn: None
-        pump.step(0)
-        assert (pump.held, pump.unsettled, pump.outcomes[Kind.DONE]) == ({}, 0, 2)
+        loop.tick(0)
+        assert (loop.state.held, loop.unsettled, loop.worker.outcomes[Kind.DONE]) == ({}, 0, 2)
 
-    def test_a_success_that_is_refused_is_kept_however_often(self, pump, store):
+    def test_a_success_that_is_refused_is_kept_however_often(self, loop, store):
         """It has no text that could be at fault, and what is done must not be done twice."""
         store.gives = [[claimed(1), claimed(2)]]
-        pump.step(0)
+        loop.tick(0)
         store.refuses = lambda turn: psycopg.DataError("x") if (1, 1) in turn.done else None
-        pump.tray.put([(1, 1)], more=True)
-        pump.tray.put([(2, 1)], more=False)
+        loop.outcome_queue.put(Outcome(1, 1), more=True)
+        loop.outcome_queue.put(Outcome(2, 1), more=False)
         for _ in range(4):
-            pump._store_pause.reset()
-            pump.step(0)
-        assert (set(pump.held), pump.unsettled, pump.outcomes[Kind.DONE]) == ({1}, 1, 1)
+            loop._store_pause.reset()
+            loop.tick(0)
+        assert (set(loop.state.held), loop.unsettled, loop.worker.outcomes[Kind.DONE]) == ({1}, 1, 1)
         store.refuses = lambda turn: None
-        pump.step(0)
-        assert (pump.held, pump.unsettled, pump.outcomes[Kind.DONE]) == ({}, 0, 2)
+        loop.tick(0)
+        assert (loop.state.held, loop.unsettled, loop.worker.outcomes[Kind.DONE]) == ({}, 0, 2)
 
-    def test_an_outcome_that_is_refused_in_every_form_ends_as_a_dead_letter(self, pump, store):
+    def test_an_outcome_that_is_refused_in_every_form_ends_as_a_dead_letter(self, loop, store):
         store.gives = [[claimed(1), claimed(2)]]
-        pump.step(0)
+        loop.tick(0)
         store.refuses = lambda turn: (
             OverflowError("too large") if any(each.kind is Kind.RETRY for each in turn.settlements) else None
         )
         for number in (1, 2):
-            pump.tray.put([Settlement(number, 1, Kind.RETRY, 1e17, NOTE)], more=False)
+            loop.outcome_queue.put(Outcome.of(Settlement(number, 1, Kind.RETRY, 1e17, NOTE)), more=False)
         for _ in range(4):
-            pump._store_pause.reset()
-            pump.step(0)
-        assert (pump.held, pump.unsettled) == ({}, 0)
+            loop._store_pause.reset()
+            loop.tick(0)
+        assert (loop.state.held, loop.unsettled) == ({}, 0)
         ends = [each for turn in store.turns for each in turn.settlements if each.kind is Kind.FAIL]
         assert {(each.task_id, each.reason, each.delay) for each in ends} == {
             (1, Reason.EXHAUSTED, 0.0),
@@ -289,18 +293,18 @@ class TestSettling:
 
 
 class TestStalled:
-    def test_what_waits_is_given_back(self, pump, store, monkeypatch):
-        monkeypatch.setattr(pump_module, "_STALLED_AFTER", 0.05)
-        pump.pace.rate = 500.0
+    def test_what_waits_is_given_back(self, loop, store, monkeypatch):
+        monkeypatch.setattr(claim_loop_module, "_STALLED_AFTER", 0.05)
+        loop.pace.rate = 500.0
         store.gives = [[claimed(number, started=number < 4) for number in range(1, 9)]]
-        pump.step(0)
-        assert len(pump._reserve) == 5
+        loop.tick(0)
+        assert len(loop.state.reserve) == 5
         time.sleep(0.06)
-        pump.step(0)
+        loop.tick(0)
         released = [each for turn in store.turns for each in turn.settlements]
         assert {each.kind for each in released} == {Kind.RELEASE}
         assert {each.task_id for each in released} == {4, 5, 6, 7, 8}
-        assert pump.pace.rate == 0.0
+        assert loop.pace.rate == 0.0
 
 
 class TestPace:
@@ -342,7 +346,7 @@ def beating(store, **more):
 class TestHeart:
     def test_the_lease_is_sure_for_less_than_it_is_worth(self, store, monkeypatch):
         now = [100.0]
-        monkeypatch.setattr(heart_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        monkeypatch.setattr(heartbeat_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
         heart = beating(store, lease=20, every=5)
         assert heart.holds
         now[0] += 17.4
@@ -354,7 +358,7 @@ class TestHeart:
 
     def test_a_lease_runs_from_when_it_was_asked_for(self, store, monkeypatch):
         now = [100.0]
-        monkeypatch.setattr(heart_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        monkeypatch.setattr(heartbeat_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
         heart = beating(store, lease=20, every=5)
         store.heartbeat = lambda *given: now.__setitem__(0, now[0] + 18)  # the answer takes so long
         heart.beat()
@@ -375,7 +379,7 @@ class TestHeart:
     def test_no_rescue_right_after_it_was_away(self, store, monkeypatch, which):
         """A laptop that slept would find the whole fleet dead, itself among them."""
         now = {"monotonic": 100.0, "wall": 100.0}
-        monkeypatch.setattr(heart_module, "time", SimpleNamespace(monotonic=lambda: now["monotonic"]))
+        monkeypatch.setattr(heartbeat_module, "time", SimpleNamespace(monotonic=lambda: now["monotonic"]))
         monkeypatch.setattr(clock, "now", lambda: now["wall"])
         store.rescue = lambda limit: rescues.append(limit) or []
         rescues, heart = [], beating(store, lease=20, every=5)
@@ -473,8 +477,8 @@ class TestSlots:
             runs.append("sync")
 
         with looping() as loop:
-            tray = OutcomeQueue()
-            runners = Runners(1, tray, loop, mixed=True)
+            outcome_queue = OutcomeQueue()
+            runners = Runners(1, outcome_queue, loop, mixed=True)
             runners.start([(holder, claimed(1, name="holder"))])
             until(lambda: runs == ["holder"])
             runners.start([(sync, claimed(2, name="sync")), (sync, claimed(3, name="sync"))])
@@ -482,11 +486,11 @@ class TestSlots:
             assert sorted(each.id for each in runners.take_back()) == [2, 3]
             assert runners.take_back() == []
             go.set()
-            until(lambda: len(tray.outcomes) == 1)
+            until(lambda: len(outcome_queue.outcomes) == 1)
             until(lambda: runners._slots.qsize() == 1)
             assert runs == ["holder"]
             runners.start([(sync, claimed(4, name="sync")), (holder, claimed(5, name="holder"))])
-            until(lambda: len(tray.outcomes) == 3)
+            until(lambda: len(outcome_queue.outcomes) == 3)
             runners.close()
         assert runs.count("sync") == 1
 
@@ -560,7 +564,7 @@ class TestSignals:
         loop = SimpleNamespace(
             add_signal_handler=lambda _, call: self.caught.append(call), remove_signal_handler=lambda _: None
         )
-        with signals_module.stop_on_signals(loop, self.worker._signalled, lambda: None):
+        with signals_module.stop_on_signals(loop, self.worker._stop_on_signal, lambda: None):
             yield self.caught[0]
 
     def test_two_within_a_moment_are_one(self, signalled):

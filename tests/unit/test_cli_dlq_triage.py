@@ -12,13 +12,13 @@ import pytest
 
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
 from crash.processes import until
-from outlast.queue import replay, worker
+from outlast.queue import heartbeat, replay
 
 
 @pytest.fixture
 def working(world, monkeypatch):
     """Start a worker in this process; it carries replays on quickly."""
-    monkeypatch.setattr(worker, "REPLAY_EVERY", 0.02)
+    monkeypatch.setattr(heartbeat, "REPLAY_EVERY", 0.02)
     monkeypatch.setattr(replay, "REPLAY_LEASE", 0.2)
     started = []
 

@@ -4,7 +4,7 @@ import pytest
 
 from outlast.cli import job_views
 from outlast.decide.gate import Gate
-from outlast.jobs.tally import RunTally
+from outlast.jobs.tally import RunLimits, RunTally
 from outlast.jobs.target import TargetResult
 from outlast.ports.job_rows import TargetDone, TargetStatus
 
@@ -12,7 +12,7 @@ from outlast.ports.job_rows import TargetDone, TargetStatus
 class TestPace:
     @pytest.fixture
     def tally(self):
-        return RunTally(Gate(0.5), {}, early_stop=False)
+        return RunTally(RunLimits(Gate(0.5)))
 
     def add(self, tally, number):
         tally.add([TargetResult(TargetDone("x", TargetStatus.SUCCESS))] * number)

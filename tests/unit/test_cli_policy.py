@@ -28,6 +28,12 @@ def test_without_a_name_it_is_what_a_bare_retry_does(world):
 
     assert text.startswith("default, from Outlast; ")
     assert "5 attempts, 60 s in all\n  1 → 2  " in text
+    assert "no second attempt" not in text, "a rate limit is retried too"
+
+
+def test_the_waits_of_an_override_are_drawn_too(world):
+    text = world.run("policy", "preview", "blog", "--deadline", 60).stdout
+
     assert "after rate_limit, without a Retry-After\n" in text
     assert "no second attempt: the first wait would be 60 s, but the deadline is 60 s" in text
 
@@ -54,7 +60,7 @@ def test_options_alone_are_the_policy(world):
         (wait.after, wait.least, wait.most) for wait in made.preview().waits
     ]
     assert data["deadline"] == 60
-    assert "any error but a PermanentError" in world.run("policy", "preview", *words).stdout
+    assert "; retries temporary failures\n" in world.run("policy", "preview", *words).stdout
 
 
 def test_options_change_what_a_name_says(world):

@@ -34,7 +34,7 @@ def world(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OUTLAST_CONFIG", raising=False)
     monkeypatch.setattr("outlast.run.resources._resources", {})
-    monkeypatch.setattr("outlast.record.bus._handlers", ())
+    monkeypatch.setattr("outlast.record.bus.subscribers", ())
     monkeypatch.setattr(celery._state._tls, "current_app", celery._state._tls.current_app)
     before = default_classifier()
     with fake_clock():

@@ -9,7 +9,7 @@ import pytest
 
 import outlast
 import outlast.jobs.etl
-from outlast.decide.decision import ABORT_CATEGORIES, decide_target
+from outlast.decide.decision import ABORT_CATEGORIES, DecisionState, Place, decide
 from outlast.decide.gate import ENTITY_RATES
 from outlast.failure import RETRYABLE, Failure
 from outlast.jobs import job, ledger, runner, tally, target, target_feed
@@ -90,9 +90,10 @@ class TestWords:
             deferred = category in RETRYABLE or category is outlast.Category.QUOTA_EXHAUSTED
             assert ("deferred" in what) == deferred, name
             assert then.startswith("**ends**") == (category in ABORT_CATEGORIES), name
-            failure = Failure(category=category, retryable=category in RETRYABLE)
-            put_off = decide_target(failure, reason="deferred" if deferred else "permanent", retry_in=7200.0)
-            assert (type(put_off).__name__ == "Defer") == deferred, name
+            failure = Failure(category=category, retryable=category in RETRYABLE, retry_after=7200.0)
+            state = DecisionState(place=Place.TARGET, wanted=failure.retryable)
+            decision = decide(failure, outlast.RetryPolicy(), state)
+            assert (type(decision).__name__ == "Defer") == deferred, name
 
     def test_names_of_etls(self):
         section = _section("ETL")

@@ -324,6 +324,189 @@ class TestCurrentAttempt:
 
         assert outlast.call(lambda: outlast.call(inner, policy=RetryPolicy(max_attempts=7)), policy=THREE) == 7
 
+    @pytest.mark.parametrize("settings", [{}, {"deadline": 3600}, {"resource": "current-nested"}], ids=str)
+    def test_in_nested_retries_each_level_has_its_own(self, settings):
+        """After an inner call, failed or not, the outer attempt is the current one again."""
+        seen = []
+
+        def note(level):
+            now = outlast.current_attempt()
+            seen.append((level, now.number, now.max_attempts))
+
+        @outlast.retry(THREE.replace(max_attempts=2, **settings))
+        def inner(fails):
+            note("inner")
+            if fails and outlast.current_attempt().number == 1:
+                raise NetworkError("x")
+
+        @outlast.retry(THREE.replace(**settings))
+        def outer():
+            number = outlast.current_attempt().number
+            note("outer")
+            inner(fails=number == 2)
+            note("outer")
+            if number < 3:
+                raise NetworkError("x")
+
+        outer()
+        assert seen == [
+            ("outer", 1, 3),
+            ("inner", 1, 2),
+            ("outer", 1, 3),
+            ("outer", 2, 3),
+            ("inner", 1, 2),
+            ("inner", 2, 2),
+            ("outer", 2, 3),
+            ("outer", 3, 3),
+            ("inner", 1, 2),
+            ("outer", 3, 3),
+        ]
+        assert outlast.current_attempt() is None
+
+    @pytest.mark.parametrize("settings", [{}, {"deadline": 3600}, {"resource": "current-nested"}], ids=str)
+    def test_in_nested_coroutines_and_their_tasks_too(self, settings):
+        seen = []
+
+        def note(level):
+            now = outlast.current_attempt()
+            seen.append((level, now.number, now.max_attempts))
+
+        @outlast.retry(THREE.replace(max_attempts=2, **settings))
+        async def inner():
+            await anyio.lowlevel.checkpoint()
+            note("inner")
+            if outlast.current_attempt().number == 1:
+                raise NetworkError("x")
+
+        @outlast.retry(THREE.replace(**settings))
+        async def outer():
+            number = outlast.current_attempt().number
+            async with anyio.create_task_group() as group:
+                group.start_soon(inner)
+            note("outer")
+            if number == 1:
+                raise NetworkError("x")
+
+        anyio.run(outer)
+        assert seen == [
+            ("inner", 1, 2),
+            ("inner", 2, 2),
+            ("outer", 1, 3),
+            ("inner", 1, 2),
+            ("inner", 2, 2),
+            ("outer", 2, 3),
+        ]
+        assert outlast.current_attempt() is None
+
+    def test_in_a_block_within_a_call(self):
+        seen = []
+
+        def outer():
+            for attempt in outlast.attempts(RetryPolicy(max_attempts=2)):
+                with attempt:
+                    seen.append((attempt.number, outlast.current_attempt().number))
+                    if attempt.number == 1:
+                        raise NetworkError("x")
+            seen.append(outlast.current_attempt().max_attempts)
+
+        outlast.call(outer, policy=THREE)
+        assert seen == [(1, 1), (2, 2), 3]
+
+    def test_after_an_error_that_is_raised_it_is_none_again(self):
+        with pytest.raises(ValueError, match="x"):
+            outlast.call(failing(lambda: None, [ValueError("x")]))
+        assert outlast.current_attempt() is None
+
+    def test_in_a_pool_of_threads_only_if_the_function_itself_is_retried(self):
+        """Its threads do not have the context of the caller."""
+        decorated = outlast.retry(RetryPolicy(max_attempts=7))(lambda: outlast.current_attempt().max_attempts)
+
+        with ThreadPoolExecutor(1) as pool:
+
+            def outer():
+                return pool.submit(outlast.current_attempt).result(), pool.submit(decorated).result()
+
+            assert outlast.call(outer, policy=THREE) == (None, 7)
+            assert pool.submit(outlast.current_attempt).result() is None
+
+    def test_in_a_thread_with_the_context_of_the_caller(self):
+        async def outer():
+            return (await anyio.to_thread.run_sync(outlast.current_attempt)).max_attempts
+
+        assert anyio.run(outlast.retry(THREE)(outer)) == 3
+
+    def test_it_is_not_left_behind_by_a_coroutine_that_is_never_finished(self):
+        @outlast.retry(THREE)
+        async def fetch():
+            await anyio.sleep_forever()
+
+        async def main():
+            with anyio.move_on_after(0.01):
+                await fetch()
+            return outlast.current_attempt()
+
+        assert anyio.run(main) is None
+
+
+class TestPolicyByPosition:
+    """``@outlast.retry(policy)`` is ``@outlast.retry(policy=policy)``."""
+
+    def test_sync(self, clock):
+        policy = RetryPolicy(max_attempts=3, base_delay=7)
+        fetch = outlast.retry(policy)(failing(lambda a: a, [NetworkError("x")] * 2))
+        assert fetch("done") == "done"
+        assert clock.waits == [7, 7]
+        assert fetch.__outlast_policy__ is policy
+
+    def test_async(self, clock):
+        calls = []
+
+        @outlast.retry(RetryPolicy(max_attempts=3, base_delay=7))
+        async def fetch(a):
+            calls.append(a)
+            if len(calls) < 3:
+                raise NetworkError("x")
+            return a
+
+        assert anyio.run(fetch, "done") == "done"
+        assert clock.waits == [7, 7]
+
+    def test_with_a_preset_and_a_fallback(self):
+        @outlast.retry(outlast.preset("etl"), fallback=lambda error: "cached")
+        def fetch():
+            raise NetworkError("x")
+
+        assert fetch() == "cached"
+
+    def test_without_retry_on_it_retries_what_is_retryable(self, clock):
+        """C14."""
+        for form in (outlast.retry(RetryPolicy()), outlast.retry(policy=RetryPolicy()), outlast.retry()):
+            clock.waits.clear()
+            with pytest.raises(ValueError, match="x"):
+                form(failing(lambda: None, [ValueError("x")]))()
+            assert clock.waits == []
+        assert outlast.retry(RetryPolicy(retry_on=Exception))(failing(lambda: 1, [ValueError("x")]))() == 1
+        with pytest.raises(NetworkError):
+            outlast.retry(RetryPolicy(retry_on=()))(failing(lambda: 1, [NetworkError("x")]))()
+
+    def test_in_observe_mode(self):
+        calls = []
+
+        @outlast.retry(THREE, mode="observe")
+        def fetch():
+            calls.append(1)
+            raise NetworkError("x")
+
+        with pytest.raises(NetworkError):
+            fetch()
+        assert len(calls) == 1
+
+    def test_given_twice_it_is_refused(self):
+        with pytest.raises(ConfigError, match="the policy is given twice"):
+            outlast.retry(THREE, policy=THREE)
+        with pytest.raises(ConfigError, match="not both"):
+            outlast.retry(THREE, max_attempts=2)
+
 
 class TestFallback:
     def test_it_gets_the_error_and_gives_the_value(self):
@@ -355,8 +538,13 @@ class TestFallback:
             outlast.retry(policy=THREE, fallback=lambda error: "cached")(stop)()
 
 
-def test_call_takes_arguments_and_retries_every_exception():
+def test_call_takes_arguments_and_retries_what_is_retryable():
     """C14."""
-    fetch = failing(lambda a, *, b: (a, b), [ValueError("x"), KeyError("x")])
+    fetch = failing(lambda a, *, b: (a, b), [NetworkError("x"), TimeoutError("x")])
     assert outlast.call(fetch, 1, b=2) == (1, 2)
+    fetch = failing(lambda a, *, b: (a, b), [ValueError("x"), KeyError("x")])
+    assert outlast.call(fetch, 1, b=2, policy=RetryPolicy(retry_on=Exception)) == (1, 2)
+    with pytest.raises(ValueError, match="x") as caught:
+        outlast.call(failing(lambda a, *, b: (a, b), [ValueError("x")]), 1, b=2)
+    assert caught.value.__outlast__.reason == "permanent"
     assert anyio.run(functools.partial(outlast.call, Flaky().coroutine)) == 3

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.decide.decision import ABORT_CATEGORIES, Abort, Defer, Fail, decide_target
+from outlast.decide.decision import ABORT_CATEGORIES, Abort, DecisionState, Defer, Fail, Place, Retry, Skip, decide
 from outlast.decide.gate import ENTITY_RATES, Counts, Gate
+from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.failure import Category, Failure
 
@@ -112,10 +113,15 @@ def failure(category, **fields):
     return Failure(category, retryable=category.retryable, exception_name="E", message="m", rule="r", **fields)
 
 
+def decide_target(what, *, policy=None, **facts):
+    """What becomes of a target of a job whose handler raised this."""
+    return decide(what, policy or RetryPolicy(), DecisionState(**{"place": Place.TARGET, "wanted": False} | facts))
+
+
 @pytest.mark.parametrize("category", list(Category))
 def test_every_category_has_its_decision(category):
-    """E11, C10: what every other target would meet with ends the job, the rest fails alone."""
-    found = decide_target(failure(category), reason="permanent", retry_in=None)
+    """E11, C10: a failure that every other target would meet too ends the job, any other fails alone."""
+    found = decide_target(failure(category))
     assert isinstance(found, Abort if category in ABORT_CATEGORIES else Fail)
 
 
@@ -131,14 +137,27 @@ def test_the_job_ends_for_what_no_other_target_would_escape():
 
 def test_a_quota_whose_renewal_is_known_is_waited_for():
     """C12."""
-    assert decide_target(failure(Category.QUOTA_EXHAUSTED), reason="permanent", retry_in=30.0) == Defer(30.0)
+    assert decide_target(failure(Category.QUOTA_EXHAUSTED, retry_after=30.0)) == Defer(30.0)
 
 
-def test_a_wait_that_cannot_be_slept_through_is_put_off():
+def test_a_wait_that_cannot_be_slept_through_is_deferred():
     """C7."""
-    assert decide_target(failure(Category.RATE_LIMIT), reason="deferred", retry_in=7200.0) == Defer(7200.0)
-    assert decide_target(failure(Category.RATE_LIMIT), reason="exhausted", retry_in=None) == Fail("exhausted")
+    asked = failure(Category.RATE_LIMIT, retry_after=7200.0)
+    assert decide_target(asked, wanted=True) == Defer(7200.0)
+    assert decide_target(failure(Category.RATE_LIMIT), wanted=True, attempt=3) == Fail("exhausted")
+
+
+def test_a_target_is_retried_before_the_job_ends():
+    """A policy may retry what would end the job; the job ends when it gives up."""
+    denied = failure(Category.ACCESS_DENIED)
+    assert isinstance(decide_target(denied, wanted=True), Retry)
+    assert isinstance(decide_target(denied, wanted=True, attempt=3), Abort)
 
 
 def test_a_handler_that_asks_for_the_end_gets_it():
-    assert decide_target(failure(Category.UNKNOWN), reason="permanent", retry_in=None, aborts=True) == Abort("m")
+    assert decide_target(failure(Category.UNKNOWN), aborts=True) == Abort("aborted")
+    assert decide_target(failure(Category.NETWORK), wanted=True, aborts=True) == Abort("aborted")
+
+
+def test_a_handler_that_skips_its_target_gets_no_retry():
+    assert decide_target(failure(Category.NETWORK), wanted=True, skips=True) == Skip("skipped")

@@ -176,7 +176,7 @@ def test_a_flapping_check_is_logged_no_more_often(caplog):
 
 
 def test_a_log_handler_that_raises_changes_nothing(monkeypatch):
-    monkeypatch.setattr("outlast.health.checks.log.log", raising(RuntimeError("disk full")))
+    monkeypatch.setattr("outlast.health.checker.log.log", raising(RuntimeError("disk full")))
     assert HealthChecker(checks={"a": lambda: False}).check().checks == {"a": False}
 
 

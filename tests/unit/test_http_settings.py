@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 import outlast
-from outlast import RETRYABLE, RetryPolicy
+from outlast import RetryPolicy
 from outlast.decide.policy import DEFAULT_POLICY
 from outlast.errors import ConfigError
 from outlast.http import AsyncRetryTransport, HTTPAdapter, RetryTransport, Settings, idempotency_key
@@ -64,7 +64,10 @@ def test_the_default_is_that_of_a_bare_retry():
 
 
 def test_what_a_policy_says_it_retries_stays():
-    assert Settings(RetryPolicy()).policy.retry_on is RETRYABLE
+    policy = RetryPolicy()
+    assert Settings(policy).policy is policy
+    assert policy.retries(ConnectionError("x"))
+    assert not policy.retries(ValueError("x"))
     assert Settings(RetryPolicy(retry_on=())).policy.retry_on == ()
 
 

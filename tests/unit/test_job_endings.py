@@ -638,3 +638,17 @@ def test_a_worker_that_is_interrupted_alone_ends_the_run(app):
     with pytest.raises(KeyboardInterrupt):
         job.run(range(100), executor=Interrupted(signalled=False), concurrency=1)
     assert last(app).summary["success_targets"] == 4
+
+
+def test_a_handler_can_ask_which_attempt_it_is(app, way):
+    seen = []
+
+    def handler(context, target):
+        now = outlast.current_attempt()
+        seen.append((now.number, now.max_attempts) == (context.attempt, 2))
+        if now.number == 1:
+            raise errors.NetworkError("x")
+
+    assert run(app, way, handler, range(3)).success_targets == 3
+    assert seen == [True] * 6
+    assert outlast.current_attempt() is None

@@ -237,8 +237,10 @@ class TestTheErrorRaised:
             def __setattr__(self, name, value):
                 raise TypeError("no")
 
+        calls = []
         with pytest.raises(Locked):
-            outlast.call(counting(Locked(), []), policy=THREE)
+            outlast.call(counting(Locked(), calls), policy=THREE.replace(retry_on=Exception))
+        assert len(calls) == 3
 
     def test_it_refers_to_nothing_that_refers_to_it(self):
         """An error kept alive by its own traceback keeps the arguments of the call alive too."""
@@ -372,5 +374,9 @@ def test_pitfall_18_an_error_that_raises_whatever_it_is_asked():
         def __getattr__(self, name):
             raise RuntimeError(name)
 
-    with pytest.raises(Hostile):
-        outlast.call(failing(lambda: 1, [Hostile("x")] * 3), policy=outlast.RetryPolicy(base_delay=0))
+    calls, error = [], Hostile("x")
+    for retry_on, most in ((None, 1), (outlast.RETRYABLE, 1), (Exception, 3)):
+        calls.clear()
+        with pytest.raises(Hostile):
+            outlast.call(counting(error, calls), policy=outlast.RetryPolicy(base_delay=0, retry_on=retry_on))
+        assert len(calls) == most

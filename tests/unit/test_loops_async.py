@@ -135,7 +135,7 @@ async def test_pitfall_5_a_later_attempt_is_cancelled_at_the_deadline_too():
 async def test_pitfall_6_an_attempt_has_the_shorter_of_its_timeout_and_what_is_left():
     left = []
 
-    @outlast.retry(policy=RetryPolicy(max_attempts=3, attempt_timeout=0.02, base_delay=0, deadline=0.05))
+    @outlast.retry(policy=RetryPolicy(max_attempts=3, attempt_timeout=0.2, base_delay=0, deadline=0.5))
     async def fetch():
         left.append(outlast.current_attempt().time_left)
         await anyio.sleep(5)
@@ -143,8 +143,8 @@ async def test_pitfall_6_an_attempt_has_the_shorter_of_its_timeout_and_what_is_l
     with pytest.raises(TimeoutError) as caught:
         await fetch()
     assert len(left) in {2, 3}
-    assert left[0] == pytest.approx(0.02, abs=0.01)
-    assert all(each <= 0.02 for each in left)
+    assert 0.1 < left[0] <= 0.2
+    assert all(each <= 0.2 for each in left)
     assert caught.value.__outlast__.reason in {"deadline", "exhausted"}
 
 

@@ -190,3 +190,25 @@ def test_another_mode_is_refused(site):
     for mode in ("shadow", None, []):
         with pytest.raises(ConfigError, match="choose act or observe"):
             site.monitor(mode)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("mode", ["act", "observe"])
+def test_a_fetch_can_ask_which_attempt_it_is(app, mode, is_async):
+    numbers = []
+
+    async def fetch_async(source):
+        return fetch(source)
+
+    def fetch(source):
+        now = outlast.current_attempt()
+        numbers.append((now.number, now.max_attempts))
+        if now.number == 1:
+            raise errors.NetworkError("x")
+        return "text"
+
+    app.sources.add_many([NewSource("https://example.com/1", "feed")])
+    monitor = app.monitor(PROFILE, fetch=fetch_async if is_async else fetch, mode=mode)
+    assert monitor.cycle().cycle.failed == 0
+    assert numbers == [(1, 2), (2, 2)]
+    assert outlast.current_attempt() is None

@@ -65,7 +65,7 @@ def world():
     uninstrument()
     made.meters.shutdown()
     made.tracers.shutdown()
-    assert not bus.has_subscribers()
+    assert not bus.subscribers
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ class TestTurningItOnAndOff:
         world.instrument(app)
         uninstrument()
         uninstrument()
-        assert not bus.has_subscribers()
+        assert not bus.subscribers
         assert world.values == {}
 
     def test_twice_counts_once(self, world, app):
@@ -273,7 +273,7 @@ class TestTurningItOnAndOff:
         for thread in threads:
             thread.join(30)
         uninstrument()
-        assert not bus.has_subscribers()
+        assert not bus.subscribers
 
     def test_to_other_providers(self, world, app):
         world.instrument(app)

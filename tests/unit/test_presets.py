@@ -72,8 +72,9 @@ class TestEtl:
     def test_e2_never(self, status):
         assert not self.policy.retries(answered(status))
 
-    def test_c8_a_429_without_a_hint_uses_its_own_backoff(self):
-        assert waits_of(self.policy, RateLimitError("x")) == [1, 2, 4, 8]
+    def test_c8_a_429_without_a_hint_waits_a_second_longer(self):
+        assert waits_of(self.policy, RateLimitError("x")) == [2, 3, 5, 9]
+        assert waits_of(self.policy, answered(429), chance=0.5) == [1.5, 2, 3, 5]
 
 
 class TestFeed:
@@ -115,6 +116,9 @@ class TestWorker:
     def test_w2_unknown_is_not_retried(self):
         assert waits_of(self.policy, ValueError("gremlins")) == []
         assert waits_of(self.policy, PermanentError("x")) == []
+
+    def test_c8_a_429_without_a_hint_waits_a_second_longer(self):
+        assert waits_of(self.policy, answered(429)) == [3, 5, 9, 17]
 
 
 def test_they_ask_the_classifier_and_spread_their_waits():

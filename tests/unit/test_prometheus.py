@@ -38,7 +38,7 @@ def registry(app):
     end = metrics(app, registry=made)
     yield made
     end()
-    assert not bus.has_subscribers()
+    assert not bus.subscribers
 
 
 def parsed(text):
@@ -286,7 +286,7 @@ class TestRegistering:
         end = metrics(app, registry=registry)
         end()
         end()
-        assert not bus.has_subscribers()
+        assert not bus.subscribers
         assert read(registry) == {}
         metrics(app, registry=registry)()
 
@@ -314,7 +314,7 @@ class TestExposition:
             assert exposition(app)[0].startswith(b"# HELP outlast_up")
         assert kind.startswith("text/plain")
         assert parsed(body)["outlast_task_attempts_total", ("outcome", "done"), ("task", "fine")] == 3
-        assert not bus.has_subscribers()
+        assert not bus.subscribers
 
     def test_the_registry_that_was_given_with_all_in_it(self, app, registry):
         Counter("shop_orders", "Orders.", registry=registry).inc()
@@ -330,7 +330,7 @@ class TestExposition:
             from outlast.observe.prometheus import _registrations
 
             _registrations[app].end()
-        assert not bus.has_subscribers()
+        assert not bus.subscribers
 
     def test_it_keeps_no_app(self):
         app = outlast.App("memory://")

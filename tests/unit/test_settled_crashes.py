@@ -20,21 +20,21 @@ def work():
 def test_the_waits_after_crashes_get_longer(work):
     verdict = task_failure_of(RuntimeError("gone"), work.policy)
 
-    outcomes = [settle_crash(work, CLAIMED._replace(crash_count=n), verdict, 5)[0] for n in range(5)]
+    outcomes = [settle_crash(work, CLAIMED._replace(crash_count=n), verdict, 5).settlement for n in range(5)]
 
     assert [each.delay for each in outcomes] == [1, 10, 60, 60, 0]
     assert [each.reason for each in outcomes] == [None] * 4 + [Reason.CRASH]
 
 
 def test_one_without_a_process_waits_for_it_and_its_resource_does_not(work):
-    (outcome,) = settle_no_process(work, CLAIMED, "too many processes")
+    outcome = settle_no_process(work, CLAIMED, "too many processes").settlement
 
     assert (outcome.kind, outcome.suspect, outcome.delay) == (Kind.DEFER, True, 60)
     assert outcome.note.error_message == "too many processes"
 
 
 def test_but_not_for_ever(work):
-    (outcome,) = settle_no_process(work, CLAIMED._replace(deferred_for=DEFER_LIMIT), "too many processes")
+    outcome = settle_no_process(work, CLAIMED._replace(deferred_for=DEFER_LIMIT), "too many processes").settlement
 
     assert (outcome.kind, outcome.reason) == (Kind.FAIL, Reason.EXPIRED)
 
@@ -44,7 +44,8 @@ def test_one_that_fails_for_good_apart_is_tried_in_the_worker_while_there_are_at
     verdict = task_failure_of(KeyError("client"), work.policy)
 
     outcomes = [
-        settle_failure(work, CLAIMED._replace(retry_count=n), verdict, final=False, suspect=True)[0] for n in range(3)
+        settle_failure(work, CLAIMED._replace(retry_count=n), verdict, final=False, suspect=True).settlement
+        for n in range(3)
     ]
 
     assert [(each.kind, each.suspect) for each in outcomes] == [(Kind.RETRY, False)] * 2 + [(Kind.FAIL, False)]

@@ -20,7 +20,6 @@ from outlast.observe.metrics import BUCKETS, FLEET_METRICS, LABELS, MEASURED_EVE
 from outlast.observe.otel import SPAN_ATTRIBUTES, SPAN_EVENTS, instrument, uninstrument
 from outlast.observe.prometheus import metrics
 from outlast.record import bus, events
-from outlast.record.log_text import failure_keys
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "telemetry.md").read_text("utf-8")
 FAILURE = outlast.Failure(
@@ -168,7 +167,7 @@ def test_the_keys_of_a_line():
 
 def test_log_keys():
     assert {names(row[0])[0]: row[1] for row in rows("Log keys")} == LOG_KEYS
-    assert LOG_KEYS.keys() >= {*E9, *failure_keys(FAILURE)}
+    assert LOG_KEYS.keys() >= {*E9, *FAILURE.log_keys()}
 
 
 def test_loggers():

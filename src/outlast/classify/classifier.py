@@ -15,13 +15,14 @@ It collects readings in a fixed order, and the first one decides:
 
 import time
 from enum import StrEnum
+from functools import partial
 from importlib import import_module
 
 from outlast import errors
 from outlast.classify.codes import judge_evidence, name_of_errno
 from outlast.classify.libraries import entry_of
 from outlast.classify.retry_after import rate_limit_hint
-from outlast.classify.safe_access import CHAIN_LIMIT, safe_getattr, text_of
+from outlast.classify.safe_access import CHAIN_LIMIT, read_response, safe_getattr, text_of
 from outlast.failure import RETRYABLE, Category, Evidence, Failure, Origin, location_of
 from outlast.redact import Redactor, redact
 
@@ -98,7 +99,6 @@ _SEVERITY_ORDER = (
     Category.API_TEMPORARY,
     Category.NETWORK,
 )
-_SEVERITY_RANK = {category: rank for rank, category in enumerate(_SEVERITY_ORDER)}
 
 
 def causes_of(error: BaseException) -> "Iterator[BaseException]":
@@ -142,12 +142,12 @@ def leaves_of(group: BaseException) -> "list[BaseException]":
     return leaves
 
 
-def severity(category: Category, retryable: bool) -> tuple[bool, int]:  # noqa: FBT001  # a fact, not an option
+def severity(judged: Failure | Reading) -> tuple[bool, int]:
     """Return a sort key that puts the worst first: permanent failures before retryable ones."""
-    return retryable, _SEVERITY_RANK[category]
+    return judged.retryable, _SEVERITY_ORDER.index(judged.category)
 
 
-_OWN_CATEGORIES: dict[type[BaseException], Category | None] = {
+_OWN_CATEGORIES: dict[type, Category] = {
     errors.NetworkError: Category.NETWORK,
     errors.RateLimitError: Category.RATE_LIMIT,
     errors.TemporaryAPIError: Category.API_TEMPORARY,
@@ -165,7 +165,6 @@ _OWN_CATEGORIES: dict[type[BaseException], Category | None] = {
 }
 
 
-_OWN_ERRORS = (errors.WorkerError, errors.OutlastError)
 _LONGEST_WAIT = 1e9  # seconds; anything longer is ignored
 _CATEGORIES_BY_NAME: dict[str, Category] = {category.value: category for category in Category}
 
@@ -175,30 +174,16 @@ def read_stated_category(error: BaseException) -> tuple[Category, Evidence] | No
 
     An `outlast_category` that is not a category, and a `retry_after` that is not a time, are ignored.
     """
-    try:
-        stated = getattr(error, "outlast_category", None)
-    except Exception:  # noqa: BLE001  # a property of user code
-        stated = None
-    is_own = isinstance(error, _OWN_ERRORS)
-    if stated is None and not is_own:
+    stated = safe_getattr(error, "outlast_category")
+    if isinstance(stated, str) and stated in _CATEGORIES_BY_NAME:
+        return _CATEGORIES_BY_NAME[stated], Evidence(retry_after=_stated_seconds(error))
+    if not isinstance(error, errors.WorkerError | errors.OutlastError):
         return None
-    category = _parse_category(stated) or (_category_of_class(type(error)) if is_own else None)
-    retryable: bool | None = None
-    if category is None:
-        if not is_own:
-            return None
-        category = Category.UNKNOWN
-    if is_own and _parse_category(stated) is None:
-        retryable = isinstance(error, errors.RetryableError)
+    category = next(
+        (_OWN_CATEGORIES[each] for each in type(error).__mro__ if each in _OWN_CATEGORIES), Category.UNKNOWN
+    )
+    retryable = isinstance(error, errors.RetryableError)
     return category, Evidence(retryable=retryable, retry_after=_stated_seconds(error))
-
-
-def _parse_category(value: object) -> Category | None:
-    return _CATEGORIES_BY_NAME.get(value) if isinstance(value, str) else None
-
-
-def _category_of_class(kind: type[BaseException]) -> Category | None:
-    return next((category for each in kind.__mro__ if (category := _OWN_CATEGORIES.get(each)) is not None), None)
 
 
 def _stated_seconds(error: BaseException) -> float | None:
@@ -226,8 +211,6 @@ class ExceptionInfo:
         inherited: Whether the category comes from a base class of another library.
     """
 
-    __slots__ = ("builtin", "category", "described", "inherited", "name", "origin", "read")
-
     def __init__(
         self,
         name: str,
@@ -251,9 +234,9 @@ def exception_info(kind: type) -> tuple[ExceptionInfo, bool]:
     """Return what is known about a class, and whether it may be cached: not if a library file could not be read."""
     name, origin, category, read, cacheable, described = "", Origin.UNKNOWN, None, None, True, False
     for each in kind.__mro__:
-        module: object = each.__module__  # a class may set it to any object
+        package = _package_of(each)
         try:
-            entry = entry_of(module.partition(".")[0], each.__name__) if isinstance(module, str) else None
+            entry = entry_of(package, each.__name__)
         except Exception:  # noqa: BLE001  # the file cannot be opened, for instance: out of file descriptors
             cacheable = False
             continue
@@ -263,14 +246,14 @@ def exception_info(kind: type) -> tuple[ExceptionInfo, bool]:
             name, origin = entry.name, entry.origin
         category = category or entry.category
         read = read or entry.read
-        described = described or each is kind or each.__module__.partition(".")[0] == _package_of(kind)
+        described = described or package == _package_of(kind)
     builtin = kind.__module__ == "builtins"
     info = ExceptionInfo(name or kind.__name__, origin, category, read, described=described or builtin, builtin=builtin)
     return info, cacheable
 
 
 def _package_of(kind: type) -> str:
-    module: object = kind.__module__
+    module: object = kind.__module__  # a class may set it to any object
     return module.partition(".")[0] if isinstance(module, str) else ""
 
 
@@ -337,6 +320,8 @@ class Classifier:
     def classify(self, subject: BaseException | Evidence) -> Failure:
         """Return the failure of an error or a piece of evidence; never raises for either.
 
+        Its texts are read when somebody asks for them.
+
         Raises:
             TypeError: If it is anything else, such as a response; `evidence_of` reads one.
         """
@@ -347,34 +332,10 @@ class Classifier:
             if issubclass(kind, _SUBJECTS):
                 return self._decisive(subject)[1]
         except Exception:  # noqa: BLE001  # a hostile object must not break the error handling
-            return Failure(
-                Category.UNKNOWN, retryable=False, exception_name=_class_name(kind)[:_NAME_LIMIT], rule=UNREADABLE
-            )
-        message = f"classify takes an exception or an Evidence, not {kind.__name__}; read a response with evidence_of"
-        raise TypeError(message)
-
-    def weigh(self, error: Exception) -> Failure:
-        """Return the failure without texts and location: what a decision needs, at half the cost of `classify`."""
-        kind = type(error)
-        if issubclass(kind, ExceptionGroup):
-            return self.classify(error)
-        try:
-            reading = next(self._by_type(error), None) or next(self._beyond_type(error), None)
-            reading = reading or _UNKNOWN
-            evidence = reading.evidence
-            retryable, retry_after, capped = self._hint(reading.category, evidence)
-            return Failure(
-                reading.category,
-                retryable,
-                reading.origin,
-                evidence.http_status,
-                None,
-                retry_after,
-                capped,
-                exact=evidence.retry_after is not None,
-            )
-        except Exception:  # noqa: BLE001  # as in `classify`
-            return self.classify(error)
+            return _unreadable(kind)
+        raise TypeError(
+            f"classify takes an exception or an Evidence, not {kind.__name__}; read a response with evidence_of"
+        )
 
     def decisive(self, subject: BaseException | Evidence) -> BaseException | Evidence:
         """Return the subject that decides: the worst leaf of an exception group, otherwise the subject itself."""
@@ -384,7 +345,7 @@ class Classifier:
         if not isinstance(subject, BaseExceptionGroup):
             return subject, self._judge(subject)
         judged = [(leaf, self._judge(leaf)) for leaf in leaves_of(subject)] or [(subject, self._judge(subject))]
-        return min(judged, key=lambda pair: severity(pair[1].category, pair[1].retryable))
+        return min(judged, key=lambda pair: severity(pair[1]))
 
     def readings(self, subject: BaseException | Evidence) -> "Iterator[Reading]":
         """Yield every reading of an error or a piece of evidence, the deciding one first."""
@@ -426,13 +387,13 @@ class Classifier:
 
     def _beyond_type(self, error: Exception) -> "Iterator[Reading]":
         """Yield readings of the causes, the class names, the messages, and the interrupted errors."""
-        causes = tuple(causes_of(error))
-        for cause in causes:
-            yield from self._by_type(cause, "cause: ")
-        for link in (error, *causes):
-            yield from self._by_name(link, "" if link is error else "cause: ")
-        for link in (error, *causes):
-            yield from self._by_words(link, "" if link is error else "cause: ")
+        causes = [(cause, "cause: ") for cause in causes_of(error)]
+        for link, via in causes:
+            yield from self._by_type(link, via)
+        for link, via in ((error, ""), *causes):
+            yield from self._by_name(link, via)
+        for link, via in ((error, ""), *causes):
+            yield from self._by_words(link, via)
         for link in context_of(error):
             yield from self._by_type(link, "context: ")
             yield from self._by_name(link, "context: ")
@@ -446,8 +407,8 @@ class Classifier:
             if depth < _UNWRAP_LIMIT:
                 yield from self._by_group(error, via, depth + 1)
             return
-        info = self._infos.get(type(error)) or self._info_of(type(error))
-        found = _read_safely(info.read, error) if info.read is not None else None
+        info = self._info_of(type(error))
+        found = _read_safely(info.read, error)
         evidence = found if isinstance(found, Evidence) else _NO_EVIDENCE
         origin = evidence.origin or info.origin
         if self.rules:
@@ -490,7 +451,7 @@ class Classifier:
             found = next(self._by_type(leaf, "", depth), None) if isinstance(leaf, Exception) else _CONTROL_FLOW
             readings.append(found or next(self._by_words(leaf, ""), _UNKNOWN))
         if any(reading is not _UNKNOWN for reading in readings):
-            worst = min(readings, key=lambda reading: severity(reading.category, reading.retryable))
+            worst = min(readings, key=severity)
             yield Reading(worst.category, f"{via}group: {worst.rule}", worst.strength, worst.evidence, worst.origin)
 
     def _by_name(self, error: BaseException, via: str) -> "Iterator[Reading]":
@@ -537,11 +498,38 @@ class Classifier:
 
     def _failure(self, subject: BaseException | Evidence, reading: Reading) -> Failure:
         evidence, category = reading.evidence, reading.category
+        if evidence is _NO_EVIDENCE:
+            retryable, retry_after, capped = category in RETRYABLE, None, False
+        else:
+            retryable, retry_after, capped = self._hint(category, evidence)
+        return Failure.with_lazy_texts(
+            partial(self._texts, subject, reading),
+            category,
+            retryable,
+            reading.origin,
+            evidence.http_status,
+            retry_after,
+            capped,
+            exact=evidence.retry_after is not None,
+        )
+
+    def _texts(self, subject: BaseException | Evidence, reading: Reading) -> "dict[str, str | None]":
+        """Return the texts of a failure, redacted and truncated."""
+        try:
+            return self._read_texts(subject, reading)
+        except Exception:  # noqa: BLE001  # a hostile object must not break the error handling
+            name = _class_name(type(subject))[:_NAME_LIMIT]
+            return {"code": None, "exception_name": name, "message": "", "rule": UNREADABLE, "location": ""}
+
+    def _read_texts(self, subject: BaseException | Evidence, reading: Reading) -> "dict[str, str | None]":
+        evidence, rule = reading.evidence, reading.rule
         code, plain = evidence.code or evidence.sqlstate, reading.strength is Strength.STRONG
         if code is not None:
             plain = plain and _is_plain_code(code)
         elif evidence.errno is not None:
             code = name_of_errno(evidence.errno)
+        if not plain:
+            code, rule = code and self.redact(code[:_CODE_LIMIT]), self.redact(rule[:_RULE_LIMIT])
         if isinstance(subject, Evidence):
             name, traceback = subject.exception_name, None
             shown = f"HTTP {subject.http_status}" if subject.http_status else code
@@ -549,27 +537,19 @@ class Classifier:
         else:
             name, traceback = type(subject).__name__, subject.__traceback__
             message = text_of(subject)
-        if evidence is _NO_EVIDENCE:
-            retryable, retry_after, capped = category in RETRYABLE, None, False
-        else:
-            retryable, retry_after, capped = self._hint(category, evidence)
-        rule = reading.rule
-        if not plain:
-            code, rule = code and self.redact(code[:_CODE_LIMIT]), self.redact(rule[:_RULE_LIMIT])
-        return Failure(
-            category,
-            retryable,
-            reading.origin,
-            evidence.http_status,
-            code,
-            retry_after,
-            capped,
-            name if name.isidentifier() and len(name) <= _NAME_LIMIT else self.redact(name[:_NAME_LIMIT]),
-            self.redact(message),
-            rule,
-            location_of(traceback),
-            evidence.retry_after is not None,
-        )
+        return {
+            "code": code,
+            "exception_name": name
+            if name.isidentifier() and len(name) <= _NAME_LIMIT
+            else self.redact(name[:_NAME_LIMIT]),
+            "message": self.redact(message),
+            "rule": rule,
+            "location": location_of(traceback),
+        }
+
+
+def _unreadable(kind: type) -> Failure:
+    return Failure(Category.UNKNOWN, retryable=False, exception_name=_class_name(kind)[:_NAME_LIMIT], rule=UNREADABLE)
 
 
 _PUNCTUATION = dict.fromkeys(map(ord, "_.-:"))
@@ -623,3 +603,89 @@ def _read_safely(read: "Reader | None", error: BaseException) -> "Evidence | Bas
         return read(error)
     except Exception:  # noqa: BLE001  # unexpected objects must not break the classification
         return None
+
+
+_default = Classifier()
+
+
+def default_classifier() -> Classifier:
+    """Return the classifier that is used by default."""
+    return _default
+
+
+def use_classifier(classifier: Classifier) -> Classifier:
+    """Make a classifier the default for the whole process.
+
+    Returns:
+        The classifier that was used before.
+
+    Raises:
+        TypeError: If it is not a classifier; put a list of rules into ``Classifier(rules)``.
+    """
+    thing: object = classifier
+    if not isinstance(thing, Classifier):
+        raise TypeError(
+            f"use_classifier takes a Classifier, not {type(thing).__name__}; put rules into Classifier(rules)"
+        )
+    global _default  # the only process-wide setting of this package
+    before, _default = _default, classifier
+    return before
+
+
+def evidence_of(response: object, request: object = None) -> Evidence:
+    """Read the response of any common HTTP client, so that it can be classified without an exception.
+
+    Args:
+        response: An object with `status_code` or `status`, and `headers`. Its body is used only if it was read
+            already.
+        request: The request, if the response does not have it; it shows whether credentials were sent.
+
+    Returns:
+        The evidence; empty if the object is not a response.
+    """
+    return read_response(response, request) or Evidence()
+
+
+def classify(subject: BaseException | Evidence) -> Failure:
+    """Classify an error, or the evidence of a response.
+
+    Args:
+        subject: Any exception, or an `Evidence`.
+
+    Returns:
+        The failure; its category is `Category.UNKNOWN` if nothing matched.
+    """
+    return _default.classify(subject).settled()
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return the failure of an error, classified once on its way from the first ``except`` to the store.
+
+    Whoever lets a classified error go on leaves the failure on it with `attach_failure`.
+    """
+    attached = safe_getattr(error, "__outlast_failure__")
+    if isinstance(attached, _AttachedFailure) and attached.classifier is _default:
+        return attached.failure
+    return _default.classify(error)
+
+
+def attach_failure(error: BaseException, failure: Failure) -> None:
+    """Leave the failure on an error that goes on, for `failure_of`; an error that takes no attribute is left alone."""
+    attached = _AttachedFailure(_default, failure.settled())
+    try:
+        error.__outlast_failure__ = attached  # type: ignore[attr-defined]  # ours, on a foreign object
+    except Exception:  # noqa: BLE001  # slots, or a class that guards its attributes; the error itself matters more
+        return
+
+
+class _AttachedFailure:
+    """A failure on its error, and the classifier it is from."""
+
+    __slots__ = ("classifier", "failure")
+
+    def __init__(self, classifier: Classifier, failure: Failure) -> None:
+        self.classifier, self.failure = classifier, failure
+
+    def __reduce__(self) -> "tuple[type, tuple[()]]":
+        """Leave it behind when the error is pickled: another process has a classifier of its own."""
+        return object, ()

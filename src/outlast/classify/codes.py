@@ -2,35 +2,55 @@
 
 import errno
 import re
-from functools import cache
 
 from outlast.classify.safe_access import errno_in_chain, text_of
 from outlast.classify.statuses import judge_status
 from outlast.failure import Category, Evidence, Origin
 
-_ERRNO_NAMES: dict[Category, str] = {
-    Category.NETWORK: (
-        "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENETRESET "
-        "ENOTCONN ESHUTDOWN EADDRNOTAVAIL EALREADY EINPROGRESS EAGAIN EWOULDBLOCK EINTR EISCONN ENONET "
-        "EPROTO ECOMM EREMOTEIO ETIME ENOLINK ESTALE"
-    ),
-    Category.SYSTEM: (
-        "ENOSPC EDQUOT ENOMEM EMFILE ENFILE EIO ENOBUFS EROFS EBUSY ETXTBSY ENOLCK EDEADLK EUSERS ENOSR ENXIO ENODEV"
-    ),
-    Category.NOT_FOUND: "ENOENT ESRCH ENODATA",
-    Category.ACCESS_DENIED: "EACCES EPERM",
-    Category.INVALID_PARAMETERS: (
-        "EINVAL EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG ELOOP EXDEV EFBIG ESPIPE EDOM ERANGE EILSEQ E2BIG EMSGSIZE "
-        "EDESTADDRREQ EOVERFLOW EMLINK"
-    ),
-    Category.CONFIGURATION: (
-        "EADDRINUSE ENOSYS EOPNOTSUPP ENOTSUP EAFNOSUPPORT EPROTONOSUPPORT EPFNOSUPPORT EPROTOTYPE ENOPROTOOPT ESOCKTNOSUPPORT "
-        "ENOEXEC ELIBACC ELIBBAD"
-    ),
-    Category.AUTHENTICATION: "EKEYEXPIRED EKEYREJECTED EKEYREVOKED ENOKEY",
-}
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
-ERRNOS: dict[str, Category] = {name: category for category, names in _ERRNO_NAMES.items() for name in names.split()}
+
+def categories_by_name(names: "Mapping[Category, str]") -> dict[str, Category]:
+    """Return the category by name, from the names of each category, separated by spaces."""
+    return {name: category for category, each in names.items() for name in each.split()}
+
+
+def judge_words(text: str, patterns: "Iterable[tuple[str, Category]]") -> Category | None:
+    """Return the category of the first pattern that a text matches, or None."""
+    return next((category for pattern, category in patterns if re.search(pattern, text)), None)
+
+
+def read_words(text: str, patterns: "Iterable[tuple[str, Category]]") -> Evidence | None:
+    """Return the category of the first pattern that a text matches as evidence, or None."""
+    category = judge_words(text, patterns)
+    return Evidence(category=category) if category else None
+
+
+ERRNOS = categories_by_name(
+    {
+        Category.NETWORK: (
+            "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENETRESET "
+            "ENOTCONN ESHUTDOWN EADDRNOTAVAIL EALREADY EINPROGRESS EAGAIN EWOULDBLOCK EINTR EISCONN ENONET "
+            "EPROTO ECOMM EREMOTEIO ETIME ENOLINK ESTALE"
+        ),
+        Category.SYSTEM: (
+            "ENOSPC EDQUOT ENOMEM EMFILE ENFILE EIO ENOBUFS EROFS EBUSY ETXTBSY ENOLCK EDEADLK EUSERS ENOSR ENXIO ENODEV"
+        ),
+        Category.NOT_FOUND: "ENOENT ESRCH ENODATA",
+        Category.ACCESS_DENIED: "EACCES EPERM",
+        Category.INVALID_PARAMETERS: (
+            "EINVAL EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG ELOOP EXDEV EFBIG ESPIPE EDOM ERANGE EILSEQ E2BIG EMSGSIZE "
+            "EDESTADDRREQ EOVERFLOW EMLINK"
+        ),
+        Category.CONFIGURATION: (
+            "EADDRINUSE ENOSYS EOPNOTSUPP ENOTSUP EAFNOSUPPORT EPROTONOSUPPORT EPFNOSUPPORT EPROTOTYPE ENOPROTOOPT ESOCKTNOSUPPORT "
+            "ENOEXEC ELIBACC ELIBBAD"
+        ),
+        Category.AUTHENTICATION: "EKEYEXPIRED EKEYREJECTED EKEYREVOKED ENOKEY",
+    }
+)
 """Category by errno name; the numbers differ between systems, the names do not."""
 
 _FILE_ERRNOS = frozenset(
@@ -52,69 +72,69 @@ def origin_of_errno(name: str) -> Origin:
     return Origin.NETWORK if ERRNOS.get(name) is Category.NETWORK else Origin.PROGRAM
 
 
-_CODE_NAMES: dict[Category, str] = {
-    Category.RATE_LIMIT: (
-        "SlowDown Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
-        "TooManyRequestsException TooManyRequests ProvisionedThroughputExceededException RequestLimitExceeded "
-        "BandwidthLimitExceeded EC2ThrottledException PriorRequestNotComplete TransactionInProgressException "
-        "rateLimitExceeded userRateLimitExceeded rate_limit_exceeded rate_limit_error ratelimited concurrentLimitExceeded "
-        "LimitExceededException ThrottlingError Throttled ProvisionedThroughputExceeded OverLimit "
-        "TooManyInvalidationsInProgress"
-    ),
-    Category.API_TEMPORARY: (
-        "InternalError InternalFailure InternalServerError ServiceUnavailable ServiceUnavailableException "
-        "ServiceFailure ConditionalRequestConflict RequestTimeout RequestTimeoutException RequestTimedOut OperationAborted BadGateway "
-        "IDPCommunicationError backendError overloaded_error server_error InternalServerException InternalServiceError "
-        "QueueDeletedRecently PurgeQueueInProgress ConcurrentModificationException ConcurrentUpdateException "
-        "OperationAbortedException ResourceNotReadyException KMSInternal KMSInternalException DependencyTimeout "
-        "DependencyTimeoutException"
-    ),
-    Category.DATABASE_BUSY: "TransactionConflict TransactionConflictException ReplicatedWriteConflictException",
-    Category.INTEGRITY: "DuplicateItem DuplicateItemException",
-    Category.AUTHENTICATION: (
-        "AccessDenied AccessDeniedException InvalidAccessKeyId SignatureDoesNotMatch ExpiredToken ExpiredTokenException "
-        "InvalidToken TokenRefreshRequired UnrecognizedClientException InvalidClientTokenId AuthFailure "
-        "MissingAuthenticationToken MissingSecurityHeader IncompleteSignature InvalidSignatureException "
-        "NotSignedUp OptInRequired AllAccessDisabled AccountProblem InvalidPayer UnauthorizedOperation UnauthorizedAccess "
-        "Unauthorized RequestExpired invalid_api_key invalid_grant authError MissingAuthenticationTokenException "
-        "IncompleteSignatureException InvalidIdentityToken IDPRejectedClaim AuthorizationError InvalidSecurity "
-        "KMSOptInRequired AccountSendingPaused AccountSendingPausedException AccountSuspendedException "
-        "SendingPausedException"
-    ),
-    Category.NOT_FOUND: (
-        "NoSuchKey NoSuchBucket NoSuchUpload NoSuchVersion NoSuchLifecycleConfiguration NoSuchBucketPolicy NoSuchEntity "
-        "NoSuchTagSet NoSuchWebsiteConfiguration NoSuchCORSConfiguration NotFound NotFoundException "
-        "ResourceNotFoundException ObjectNotInActiveTierError notFound videoNotFound NonExistentQueue EndpointDisabled "
-        "EndpointDisabledException TrimmedDataAccessException"
-    ),
-    Category.QUOTA_EXHAUSTED: (
-        "ServiceQuotaExceededException QuotaExceeded quotaExceeded dailyLimitExceeded insufficient_quota TooManyBuckets "
-        "billing_hard_limit_reached CodeStorageExceededException LimitExceeded TopicLimitExceeded "
-        "SubscriptionLimitExceeded FilterPolicyLimitExceeded"
-    ),
-    Category.CONFIGURATION: (
-        "PermanentRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException InvalidLocationConstraint "
-        "RequestTimeTooSkewed InvalidBucketName NoSuchConfiguration accessNotConfigured RegionDisabledException "
-        "MailFromDomainNotVerified MailFromDomainNotVerifiedException ConfigurationSetSendingPaused "
-        "ConfigurationSetSendingPausedException PlatformApplicationDisabled KMSDisabled KMSDisabledException "
-        "KMSInvalidState KMSInvalidStateException"
-    ),
-    Category.DATA: "BadDigest XAmzContentSHA256Mismatch XAmzContentChecksumMismatch InvalidObjectState",
-    Category.INVALID_PARAMETERS: (
-        "InvalidArgument InvalidRequest InvalidRange InvalidDigest InvalidPart InvalidPartOrder InvalidPolicyDocument "
-        "InvalidTag InvalidURI InvalidStorageClass InvalidParameterValue InvalidParameterCombination InvalidParameter "
-        "MissingParameter ValidationException ValidationError MalformedXML MalformedPolicy MalformedPOSTRequest "
-        "MalformedQueryString EntityTooLarge EntityTooSmall KeyTooLongError MaxMessageLengthExceeded MethodNotAllowed "
-        "MissingContentLength MissingRequestBodyError MetadataTooLarge PreconditionFailed "
-        "ConditionalCheckFailedException BucketAlreadyExists BucketAlreadyOwnedByYou BucketNotEmpty NotImplemented "
-        "UnexpectedContent EntityAlreadyExists ResourceInUseException ResourceConflictException ConditionalCheckFailed "
-        "ItemCollectionSizeLimitExceeded ItemCollectionSizeLimitExceededException IdempotentParameterMismatchException "
-        "MessageRejected ReceiptHandleIsInvalid MessageNotInflight QueueNameExists ExpiredIteratorException "
-        "SerializationException UnknownOperationException InvalidAction OptedOut"
-    ),
-}
-
-CODES: dict[str, Category] = {name: category for category, names in _CODE_NAMES.items() for name in names.split()}
+CODES = categories_by_name(
+    {
+        Category.RATE_LIMIT: (
+            "SlowDown Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
+            "TooManyRequestsException TooManyRequests ProvisionedThroughputExceededException RequestLimitExceeded "
+            "BandwidthLimitExceeded EC2ThrottledException PriorRequestNotComplete TransactionInProgressException "
+            "rateLimitExceeded userRateLimitExceeded rate_limit_exceeded rate_limit_error ratelimited concurrentLimitExceeded "
+            "LimitExceededException ThrottlingError Throttled ProvisionedThroughputExceeded OverLimit "
+            "TooManyInvalidationsInProgress"
+        ),
+        Category.API_TEMPORARY: (
+            "InternalError InternalFailure InternalServerError ServiceUnavailable ServiceUnavailableException "
+            "ServiceFailure ConditionalRequestConflict RequestTimeout RequestTimeoutException RequestTimedOut OperationAborted BadGateway "
+            "IDPCommunicationError backendError overloaded_error server_error InternalServerException InternalServiceError "
+            "QueueDeletedRecently PurgeQueueInProgress ConcurrentModificationException ConcurrentUpdateException "
+            "OperationAbortedException ResourceNotReadyException KMSInternal KMSInternalException DependencyTimeout "
+            "DependencyTimeoutException"
+        ),
+        Category.DATABASE_BUSY: "TransactionConflict TransactionConflictException ReplicatedWriteConflictException",
+        Category.INTEGRITY: "DuplicateItem DuplicateItemException",
+        Category.AUTHENTICATION: (
+            "AccessDenied AccessDeniedException InvalidAccessKeyId SignatureDoesNotMatch ExpiredToken ExpiredTokenException "
+            "InvalidToken TokenRefreshRequired UnrecognizedClientException InvalidClientTokenId AuthFailure "
+            "MissingAuthenticationToken MissingSecurityHeader IncompleteSignature InvalidSignatureException "
+            "NotSignedUp OptInRequired AllAccessDisabled AccountProblem InvalidPayer UnauthorizedOperation UnauthorizedAccess "
+            "Unauthorized RequestExpired invalid_api_key invalid_grant authError MissingAuthenticationTokenException "
+            "IncompleteSignatureException InvalidIdentityToken IDPRejectedClaim AuthorizationError InvalidSecurity "
+            "KMSOptInRequired AccountSendingPaused AccountSendingPausedException AccountSuspendedException "
+            "SendingPausedException"
+        ),
+        Category.NOT_FOUND: (
+            "NoSuchKey NoSuchBucket NoSuchUpload NoSuchVersion NoSuchLifecycleConfiguration NoSuchBucketPolicy NoSuchEntity "
+            "NoSuchTagSet NoSuchWebsiteConfiguration NoSuchCORSConfiguration NotFound NotFoundException "
+            "ResourceNotFoundException ObjectNotInActiveTierError notFound videoNotFound NonExistentQueue EndpointDisabled "
+            "EndpointDisabledException TrimmedDataAccessException"
+        ),
+        Category.QUOTA_EXHAUSTED: (
+            "ServiceQuotaExceededException QuotaExceeded quotaExceeded dailyLimitExceeded insufficient_quota TooManyBuckets "
+            "billing_hard_limit_reached CodeStorageExceededException LimitExceeded TopicLimitExceeded "
+            "SubscriptionLimitExceeded FilterPolicyLimitExceeded"
+        ),
+        Category.CONFIGURATION: (
+            "PermanentRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException InvalidLocationConstraint "
+            "RequestTimeTooSkewed InvalidBucketName NoSuchConfiguration accessNotConfigured RegionDisabledException "
+            "MailFromDomainNotVerified MailFromDomainNotVerifiedException ConfigurationSetSendingPaused "
+            "ConfigurationSetSendingPausedException PlatformApplicationDisabled KMSDisabled KMSDisabledException "
+            "KMSInvalidState KMSInvalidStateException"
+        ),
+        Category.DATA: "BadDigest XAmzContentSHA256Mismatch XAmzContentChecksumMismatch InvalidObjectState",
+        Category.INVALID_PARAMETERS: (
+            "InvalidArgument InvalidRequest InvalidRange InvalidDigest InvalidPart InvalidPartOrder InvalidPolicyDocument "
+            "InvalidTag InvalidURI InvalidStorageClass InvalidParameterValue InvalidParameterCombination InvalidParameter "
+            "MissingParameter ValidationException ValidationError MalformedXML MalformedPolicy MalformedPOSTRequest "
+            "MalformedQueryString EntityTooLarge EntityTooSmall KeyTooLongError MaxMessageLengthExceeded MethodNotAllowed "
+            "MissingContentLength MissingRequestBodyError MetadataTooLarge PreconditionFailed "
+            "ConditionalCheckFailedException BucketAlreadyExists BucketAlreadyOwnedByYou BucketNotEmpty NotImplemented "
+            "UnexpectedContent EntityAlreadyExists ResourceInUseException ResourceConflictException ConditionalCheckFailed "
+            "ItemCollectionSizeLimitExceeded ItemCollectionSizeLimitExceededException IdempotentParameterMismatchException "
+            "MessageRejected ReceiptHandleIsInvalid MessageNotInflight QueueNameExists ExpiredIteratorException "
+            "SerializationException UnknownOperationException InvalidAction OptedOut"
+        ),
+    }
+)
 """Category by API error code."""
 
 _LONGEST_CODE = 100
@@ -127,20 +147,12 @@ _CODE_ENDINGS = (
 )
 
 
-@cache
-def _code_endings() -> tuple[tuple[re.Pattern[str], Category], ...]:
-    return tuple((re.compile(pattern), category) for pattern, category in _CODE_ENDINGS)
-
-
 def judge_code(code: str) -> Category | None:
     """Return the category of an API error code, or None if it is unknown."""
     found = CODES.get(code) or CODES.get(code.rpartition(".")[2])  # AWS.SimpleQueueService.NonExistentQueue
     if found is not None or len(code) > _LONGEST_CODE:
         return found
-    for pattern, category in _code_endings():
-        if pattern.search(code):
-            return category
-    return None
+    return judge_words(code, _CODE_ENDINGS)
 
 
 _C = Category

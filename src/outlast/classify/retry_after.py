@@ -7,7 +7,6 @@ server cannot block a client for a year; `RetryHint.capped` is true if the serve
 import math
 import re
 import time
-from functools import cache
 
 from outlast.failure import Frozen
 
@@ -27,6 +26,7 @@ _MAX_DIGITS = 18  # int() of more digits is slow or fails, and the cap applies a
 _VALUE_LIMIT = 256
 
 _DRAFT_NAMES = {"r": "remaining", "t": "reset", "remaining": "remaining", "reset": "reset"}
+_DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -159,17 +159,12 @@ def _parse_time(value: str) -> float | None:
         return None
 
 
-@cache
-def _duration_pattern() -> re.Pattern[str]:
-    return re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
-
-
 def _relative_seconds(value: str) -> float | None:
     """Return the seconds of a duration such as 1s, 6m0s or 120ms."""
     text = value.strip().lower()
-    if not text or len(text) > _VALUE_LIMIT or _duration_pattern().sub("", text):
+    if not text or len(text) > _VALUE_LIMIT or re.sub(_DURATION, "", text):
         return None
-    return sum(float(number) * _UNITS[unit] for number, unit in _duration_pattern().findall(text))
+    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(_DURATION, text))
 
 
 def _draft_items(value: str) -> dict[str, float]:

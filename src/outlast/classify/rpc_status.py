@@ -2,8 +2,8 @@
 
 import math
 import re
-from functools import cache
 
+from outlast.classify.codes import categories_by_name
 from outlast.failure import Category, Evidence, Frozen, Origin
 
 TYPE_CHECKING = False
@@ -119,15 +119,9 @@ def _parse_digits(digits: bytes | None) -> int:
     return int(digits) if digits and digits.isdigit() and len(digits) <= _MAX_DIGITS else 0
 
 
-@cache
-def _seconds_pattern() -> re.Pattern[str]:
-    return re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s", re.ASCII)
-
-
 def _json_seconds(duration: object) -> float | None:
-    match = _seconds_pattern().fullmatch(duration) if isinstance(duration, str) else None
-    seconds = float(match[1]) if match else _LONGEST_WAIT
-    return seconds if seconds < _LONGEST_WAIT else None
+    match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)s", duration) if isinstance(duration, str) else None
+    return float(match[1]) if match and float(match[1]) < _LONGEST_WAIT else None
 
 
 def _decode_text(value: bytes) -> str:
@@ -167,20 +161,19 @@ RPC_STATUSES: dict[str, Category] = {
 }
 """Category by the name of a gRPC status, if its message is not more specific."""
 
-_REASON_NAMES: dict[Category, str] = {
-    _C.RATE_LIMIT: "RATE_LIMIT_EXCEEDED",
-    _C.QUOTA_EXHAUSTED: "RESOURCE_QUOTA_EXCEEDED",
-    _C.AUTHENTICATION: (
-        "API_KEY_INVALID API_KEY_EXPIRED API_KEY_SERVICE_BLOCKED API_KEY_HTTP_REFERRER_BLOCKED "
-        "API_KEY_IP_ADDRESS_BLOCKED API_KEY_ANDROID_APP_BLOCKED API_KEY_IOS_APP_BLOCKED ACCESS_TOKEN_EXPIRED "
-        "ACCESS_TOKEN_SCOPE_INSUFFICIENT ACCESS_TOKEN_TYPE_UNSUPPORTED CREDENTIALS_MISSING ACCOUNT_STATE_INVALID "
-        "IAM_PERMISSION_DENIED USER_PROJECT_DENIED CONSUMER_SUSPENDED SESSION_COOKIE_INVALID"
-    ),
-    _C.CONFIGURATION: "SERVICE_DISABLED CONSUMER_INVALID BILLING_DISABLED SERVICE_NOT_VISIBLE",
-}
-RPC_REASONS: dict[str, Category] = {
-    name: category for category, names in _REASON_NAMES.items() for name in names.split()
-}
+RPC_REASONS = categories_by_name(
+    {
+        _C.RATE_LIMIT: "RATE_LIMIT_EXCEEDED",
+        _C.QUOTA_EXHAUSTED: "RESOURCE_QUOTA_EXCEEDED",
+        _C.AUTHENTICATION: (
+            "API_KEY_INVALID API_KEY_EXPIRED API_KEY_SERVICE_BLOCKED API_KEY_HTTP_REFERRER_BLOCKED "
+            "API_KEY_IP_ADDRESS_BLOCKED API_KEY_ANDROID_APP_BLOCKED API_KEY_IOS_APP_BLOCKED ACCESS_TOKEN_EXPIRED "
+            "ACCESS_TOKEN_SCOPE_INSUFFICIENT ACCESS_TOKEN_TYPE_UNSUPPORTED CREDENTIALS_MISSING ACCOUNT_STATE_INVALID "
+            "IAM_PERMISSION_DENIED USER_PROJECT_DENIED CONSUMER_SUSPENDED SESSION_COOKIE_INVALID"
+        ),
+        _C.CONFIGURATION: "SERVICE_DISABLED CONSUMER_INVALID BILLING_DISABLED SERVICE_NOT_VISIBLE",
+    }
+)
 """Category by the reason of a google.rpc.ErrorInfo, which is more specific than the status."""
 
 _LIMITS = frozenset({_C.RATE_LIMIT, _C.QUOTA_EXHAUSTED})
@@ -197,9 +190,8 @@ _TRANSPORT_PATTERN = (
 )
 
 
-@cache
-def _text_pattern(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
+def _search(pattern: str, text: str) -> re.Match[str] | None:
+    return re.search(pattern, text, re.IGNORECASE)
 
 
 def judge_limit(text: str, default: Category, *, has_delay: bool = False) -> Category:
@@ -210,14 +202,12 @@ def judge_limit(text: str, default: Category, *, has_delay: bool = False) -> Cat
         default: The category to return if the text does not show it.
         has_delay: Whether the server asked for a wait.
     """
-    if _text_pattern(r"per[ _-]?(?:day|month)|\b(?:daily|monthly)\b[\w ]{0,20}\b(?:limit|quota|allowance)").search(
-        text
-    ):
+    if _search(r"per[ _-]?(?:day|month)|\b(?:daily|monthly)\b[\w ]{0,20}\b(?:limit|quota|allowance)", text):
         return _C.QUOTA_EXHAUSTED
-    if has_delay or _text_pattern(r"per[ _-]?(?:\d+ ?)?(?:minute|second|hour)").search(text):
+    if has_delay or _search(r"per[ _-]?(?:\d+ ?)?(?:minute|second|hour)", text):
         return _C.RATE_LIMIT
     exhausted = r"exceeded your current quota|insufficient[_ ]quota|hard (?:quota|limit)|billing|out of credits"
-    return _C.QUOTA_EXHAUSTED if _text_pattern(exhausted).search(text) else default
+    return _C.QUOTA_EXHAUSTED if _search(exhausted, text) else default
 
 
 def read_rpc(
@@ -234,7 +224,7 @@ def read_rpc(
     details = details or RpcDetails()
     headers = with_delay(headers or {}, details.delay)
     text = f"{message[:_TEXT_LIMIT]} {details.words}"
-    proxy = _text_pattern(r"\breceived http2 header with status: ([45]\d\d)\b").search(text)
+    proxy = _search(r"\breceived http2 header with status: ([45]\d\d)\b", text)
     if proxy:  # an HTTP server answered that is not a gRPC server
         return Evidence(origin=Origin.RPC, code=status, http_status=int(proxy[1]), headers=headers)
     category = RPC_REASONS.get(details.reason or "") or RPC_STATUSES[status]
@@ -246,24 +236,22 @@ def read_rpc(
 
 
 def _judge_exhausted(text: str, category: Category, *, has_delay: bool) -> Category:
-    if _text_pattern(r"message (?:is )?larger than max|metadata size exceeds").search(text):
+    if _search(r"message (?:is )?larger than max|metadata size exceeds", text):
         return _C.INVALID_PARAMETERS
     return judge_limit(text, category, has_delay=has_delay)
 
 
 def _judge_transport_status(category: Category, text: str, *, has_delay: bool) -> Category:
     """Return the category of a status with which a client also reports its own problems, such as a lost connection."""
-    if _text_pattern(r"metadata from plugin failed").search(text) and _text_pattern(
-        r"invalid_grant|invalid_client|unauthori[sz]ed|reauth|credentials|expired|revoked|permission|denied"
-    ).search(text):
-        return _C.AUTHENTICATION
-    if _text_pattern(_TRANSPORT_PATTERN).search(text):
-        return _C.NETWORK
-    if _text_pattern(r"exception deserializing|(?:failed|error) (?:to|while) (?:pars|deserializ|decompress)").search(
-        text
+    if _search("metadata from plugin failed", text) and _search(
+        "invalid_grant|invalid_client|unauthori[sz]ed|reauth|credentials|expired|revoked|permission|denied", text
     ):
+        return _C.AUTHENTICATION
+    if _search(_TRANSPORT_PATTERN, text):
+        return _C.NETWORK
+    if _search("exception deserializing|(?:failed|error) (?:to|while) (?:pars|deserializ|decompress)", text):
         return _C.DATA
-    if _text_pattern(r"exception serializing|failed to serialize").search(text):
+    if _search(r"exception serializing|failed to serialize", text):
         return _C.INVALID_PARAMETERS
     return _C.API_TEMPORARY if category is _C.UNKNOWN and has_delay else category
 

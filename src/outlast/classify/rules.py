@@ -55,16 +55,15 @@ class Rule:
             if (value := getattr(self, key)) is not None
         }
         if not conditions or () in conditions.values() or not all(str(value) for value in conditions.values()):
-            message = "a rule needs at least one condition that can match: type, status, code, text or predicate"
-            raise ConfigError(message)
+            raise ConfigError(
+                "a rule needs at least one condition that can match: type, status, code, text or predicate"
+            )
         self._check_types()
         for status in _as_tuple(self.status):
             if status_of(status) is None:
-                message = f"{status!r} is not an HTTP status; give a whole number from 100 to 599"
-                raise ConfigError(message)
+                raise ConfigError(f"{status!r} is not an HTTP status; give a whole number from 100 to 599")
         if self.retry_after is not None and not 0 <= self.retry_after < float("inf"):
-            message = f"retry_after is {self.retry_after!r}; give seconds, 0 or more"
-            raise ConfigError(message)
+            raise ConfigError(f"retry_after is {self.retry_after!r}; give seconds, 0 or more")
         if self.text is not None:
             object.__setattr__(
                 self, "_text_pattern", re.compile(rf"(?<!\w){re.escape(self.text)}(?!\w)", re.IGNORECASE)
@@ -77,18 +76,15 @@ class Rule:
         for spec in _as_tuple(self.type):
             qualified = isinstance(spec, str) and "." in spec
             if not qualified and not (isinstance(spec, type) and issubclass(spec, BaseException)):
-                message = (
+                raise ConfigError(
                     f"type is {spec!r}; give an exception class, or its qualified name such as 'vendor.errors.Busy'"
                 )
-                raise ConfigError(message)
         for code in _as_tuple(self.code):
             if not isinstance(code, str):
-                message = f"code is {code!r}; give text, or use status for an HTTP status"
-                raise ConfigError(message)
+                raise ConfigError(f"code is {code!r}; give text, or use status for an HTTP status")
         predicate: object = self.predicate
         if predicate is not None and not callable(predicate):
-            message = f"predicate is {predicate!r}; give a function that takes the error"
-            raise ConfigError(message)
+            raise ConfigError(f"predicate is {predicate!r}; give a function that takes the error")
 
     def applies(self, subject: BaseException | Evidence, evidence: Evidence, text: str) -> bool:
         """Return whether all conditions match.

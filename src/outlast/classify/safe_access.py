@@ -4,7 +4,6 @@ The only method that is called is ``items`` of headers, with a limit.
 """
 
 import re
-from functools import cache
 from itertools import islice
 
 from outlast.failure import Evidence, Origin
@@ -42,14 +41,12 @@ _HEADER_LIMIT = 200
 _HEADER_VALUE_LIMIT = 256
 
 
-@cache
-def _url_pattern() -> re.Pattern[str]:
-    names = (
-        "api[_-]?key|key|access[_-]?key|access[_-]?token|auth[_-]?token|id[_-]?token|token|auth|application_?id|app_?id|"
-        "client[_-]?secret|secret|password|passwd|pwd|signature|sig|x-amz-(?:signature|credential|security-token)|"
-        "x-goog-(?:signature|credential)|awsaccesskeyid|hmac|session[_-]?id|sessionid"
-    )
-    return re.compile(rf"\A[a-z][a-z0-9+.-]*://[^/?#]*@|[?&;](?:{names})=[^&;#]", re.IGNORECASE)
+_CREDENTIAL_NAMES = (
+    "api[_-]?key|key|access[_-]?key|access[_-]?token|auth[_-]?token|id[_-]?token|token|auth|application_?id|app_?id|"
+    "client[_-]?secret|secret|password|passwd|pwd|signature|sig|x-amz-(?:signature|credential|security-token)|"
+    "x-goog-(?:signature|credential)|awsaccesskeyid|hmac|session[_-]?id|sessionid"
+)
+_URL_WITH_SECRET = rf"(?i)\A[a-z][a-z0-9+.-]*://[^/?#]*@|[?&;](?:{_CREDENTIAL_NAMES})=[^&;#]"
 
 
 def credentials_in(headers: object, url: object) -> bool | None:
@@ -64,7 +61,7 @@ def credentials_in(headers: object, url: object) -> bool | None:
     """
     names = _header_names(headers)
     text = _url_text(url)
-    if names & _CREDENTIAL_HEADERS or (text and _url_pattern().search(text)):
+    if names & _CREDENTIAL_HEADERS or (text and re.search(_URL_WITH_SECRET, text)):
         return True
     return None if not names and not text else False
 
@@ -110,6 +107,18 @@ def safe_str(thing: object, *path: str) -> str | None:
     """Return the string at the end of a path of attributes; None for anything else."""
     value = safe_getattr(thing, *path)
     return value if isinstance(value, str) else None
+
+
+def safe_item(thing: object, *path: str) -> object:
+    """Return the value at the end of a path of keys of dictionaries; None if one is missing."""
+    for key in path:
+        thing = thing.get(key) if isinstance(thing, dict) else None
+    return thing
+
+
+def safe_list(thing: object) -> list[object]:
+    """Return the first thousand items of a list; empty for anything else."""
+    return thing[:1000] if isinstance(thing, list) else []
 
 
 def safe_error(thing: object, *names: str) -> BaseException | None:

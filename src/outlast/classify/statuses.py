@@ -1,7 +1,6 @@
 """Categories of HTTP statuses; a 403 is classified by the evidence that comes with it."""
 
 import re
-from functools import cache
 
 from outlast.classify.retry_after import allowance_is_exhausted
 from outlast.failure import Category, Evidence
@@ -38,47 +37,34 @@ _HUNDREDS = {3: _C.DATA, 4: _C.INVALID_PARAMETERS, 5: _C.API_TEMPORARY}
 _RETRY_AFTER_MAKES_TEMPORARY = frozenset({409, 413, 418})
 
 
-@cache
-def _quota_pattern() -> re.Pattern[str]:
-    return re.compile(
-        r"\b(?:quotaExceeded|dailyLimitExceeded\w*|insufficient[_ ]quota|quota[_ ]exceeded|quotaExhausted|"
-        r"billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
-        r"(?:daily|monthly) (?:\w+ )?(?:limit|quota) (?:exceeded|reached)|out of credits|insufficient (?:credits|funds))\b",
-        re.IGNORECASE,
-    )
+_QUOTA = (
+    r"(?i)\b(?:quotaExceeded|dailyLimitExceeded\w*|insufficient[_ ]quota|quota[_ ]exceeded|quotaExhausted|"
+    r"billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
+    r"(?:daily|monthly) (?:\w+ )?(?:limit|quota) (?:exceeded|reached)|out of credits|insufficient (?:credits|funds))\b"
+)
 
 
-@cache
-def _certain_quota_pattern() -> re.Pattern[str]:
-    """Words that mean an exhausted quota even with a 429; 'quota exceeded' alone may be a limit per minute."""
-    return re.compile(
-        r"\b(?:dailyLimitExceeded\w*|insufficient[_ ]quota|billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
-        r"(?:daily|monthly) (?:\w+ )?(?:limit|quota) (?:exceeded|reached)|out of credits|insufficient (?:credits|funds)|"
-        r"quota exceeded\b[^.]{0,80}\bper (?:day|month))\b",
-        re.IGNORECASE,
-    )
+# Words that mean an exhausted quota even with a 429; 'quota exceeded' alone may be a limit per minute.
+_CERTAIN_QUOTA = (
+    r"(?i)\b(?:dailyLimitExceeded\w*|insufficient[_ ]quota|billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
+    r"(?:daily|monthly) (?:\w+ )?(?:limit|quota) (?:exceeded|reached)|out of credits|insufficient (?:credits|funds)|"
+    r"quota exceeded\b[^.]{0,80}\bper (?:day|month))\b"
+)
 
 
-@cache
-def _rate_limit_pattern() -> re.Pattern[str]:
-    return re.compile(
-        r"\b(?:(?:user)?rateLimitExceeded\w*|rate[_ -]?limit(?:s|ed|ing)?|too[_ ]many[_ ]requests|throttl(?:ed|ing)|"
-        r"slow ?down|request limit exceeded|abuse detection)\b",
-        re.IGNORECASE,
-    )
+_RATE_LIMIT = (
+    r"(?i)\b(?:(?:user)?rateLimitExceeded\w*|rate[_ -]?limit(?:s|ed|ing)?|too[_ ]many[_ ]requests|throttl(?:ed|ing)|"
+    r"slow ?down|request limit exceeded|abuse detection)\b"
+)
 
 
-@cache
-def _reason_pattern() -> re.Pattern[str]:
-    """Codes that some APIs put into the body of a 400; plain words are not specific enough there."""
-    return re.compile(
-        r"\b(?:(ThrottlingException|Throttling|RequestLimitExceeded|(?:user)?rateLimitExceeded)|(quotaExceeded|insufficient_quota))\b"
-    )
+# Codes that some APIs put into the body of a 400; plain words are not specific enough there.
+_REASON = r"\b(?:(ThrottlingException|Throttling|RequestLimitExceeded|(?:user)?rateLimitExceeded)|(quotaExceeded|insufficient_quota))\b"
 
 
 def judge_reason(evidence: Evidence) -> Category | None:
     """Return the category of a reason code in the body, or None."""
-    match = _reason_pattern().search(evidence.body)
+    match = re.search(_REASON, evidence.body)
     if match is None:
         return None
     return _C.RATE_LIMIT if match[1] else _C.QUOTA_EXHAUSTED
@@ -93,7 +79,7 @@ def category_of_status(status: int) -> Category | None:
 
 def quota_is_exhausted(text: str) -> bool:
     """Return whether a text says that a quota for longer than minutes is exhausted, whatever its status or code."""
-    return _certain_quota_pattern().search(text) is not None
+    return re.search(_CERTAIN_QUOTA, text) is not None
 
 
 def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
@@ -111,7 +97,7 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
         return _C.QUOTA_EXHAUSTED, "http 429 with a quota reason"
     if status == 400 and (reason := judge_reason(evidence)):
         return reason, "http 400 with a reason in its body"
-    if status == 503 and (allowance_is_exhausted(headers) or _rate_limit_pattern().search(text)):
+    if status == 503 and (allowance_is_exhausted(headers) or re.search(_RATE_LIMIT, text)):
         return _C.RATE_LIMIT, "http 503 with rate-limit evidence"
     if status in _RETRY_AFTER_MAKES_TEMPORARY and "retry-after" in headers:
         temporary = _C.RATE_LIMIT if status == 418 else _C.API_TEMPORARY
@@ -120,13 +106,9 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
 
 
 def _judge_403(evidence: Evidence, text: str) -> tuple[Category, str]:
-    if _quota_pattern().search(text):
+    if re.search(_QUOTA, text):
         return _C.QUOTA_EXHAUSTED, "http 403 with a quota reason"
-    if (
-        "retry-after" in evidence.headers
-        or allowance_is_exhausted(evidence.headers)
-        or _rate_limit_pattern().search(text)
-    ):
+    if "retry-after" in evidence.headers or allowance_is_exhausted(evidence.headers) or re.search(_RATE_LIMIT, text):
         return _C.RATE_LIMIT, "http 403 with rate-limit evidence"
     if evidence.credentials_sent:
         return _C.AUTHENTICATION, "http 403 with credentials sent"

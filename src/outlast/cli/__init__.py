@@ -7,27 +7,31 @@ from outlast.cli.errors import RootGroup
 
 __all__ = ["cli"]
 
+_HELP_LINES = {
+    "init": "Write an outlast.toml with every setting explained.",
+    "worker": "Run the tasks of an app until stopped.",
+    "monitor": "Poll the sources of an app until stopped.",
+    "job": "Run batch jobs and show their runs.",
+    "enqueue": "Add a task.",
+    "status": "Show tasks, queues, workers, cooldowns and failures.",
+    "tasks": "List tasks, cancel them, or make them due now.",
+    "dlq": "List, edit, replay or discard dead letters.",
+    "queues": "List, pause and resume queues.",
+    "limits": "Show the limits that all workers share.",
+    "sources": "List, add, enable and disable the sources that are polled.",
+    "web": "Serve the dashboard: failures, waits and changes in a browser.",
+    "alerts": "List alerts, test the channels, deliver waiting alerts.",
+    "audit": "Show who changed what with commands and on the dashboard.",
+    "db": "Create, migrate and check the tables.",
+    "move": "Move all data from a SQLite file to PostgreSQL.",
+    "doctor": "Check settings, store and workers, and that no task was lost.",
+    "explain": "Explain an error, and what a policy does about it.",
+    "policy": "Show what a policy does: how often it tries, and how long it waits.",
+    "completion": "Print a completion script for your shell.",
+}
+_SHARED_MODULES = {"enqueue": "tasks", "limits": "queues", "move": "db"}  # of commands beside another one
 _COMMANDS = {
-    "init": ("outlast.cli.init:init", "Write an outlast.toml with every setting explained."),
-    "worker": ("outlast.cli.worker:worker", "Run the tasks of an app until stopped."),
-    "monitor": ("outlast.cli.monitor:monitor", "Poll the sources of an app until stopped."),
-    "job": ("outlast.cli.job:job", "Run batch jobs and show their runs."),
-    "enqueue": ("outlast.cli.tasks:enqueue", "Add a task."),
-    "status": ("outlast.cli.status:status", "Show tasks, queues, workers, cooldowns and failures."),
-    "tasks": ("outlast.cli.tasks:tasks", "List tasks, cancel them, or make them due now."),
-    "dlq": ("outlast.cli.dlq:dlq", "List, edit, replay or discard dead letters."),
-    "queues": ("outlast.cli.queues:queues", "List, pause and resume queues."),
-    "limits": ("outlast.cli.queues:limits", "Show the limits that all workers share."),
-    "sources": ("outlast.cli.sources:sources", "List, add, enable and disable the sources that are polled."),
-    "web": ("outlast.cli.web:web", "Serve the dashboard: failures, waits and changes in a browser."),
-    "alerts": ("outlast.cli.alerts:alerts", "List alerts, test the channels, deliver waiting alerts."),
-    "audit": ("outlast.cli.audit:audit", "Show who changed what with commands and on the dashboard."),
-    "db": ("outlast.cli.db:db", "Create, migrate and check the tables."),
-    "move": ("outlast.cli.db:move", "Move all data from a SQLite file to PostgreSQL."),
-    "doctor": ("outlast.cli.doctor:doctor", "Check settings, store and workers, and that no task was lost."),
-    "explain": ("outlast.cli.explain:explain", "Explain an error, and what a policy does about it."),
-    "policy": ("outlast.cli.policy:policy", "Show what a policy does: how often it tries, and how long it waits."),
-    "completion": ("outlast.cli.completion:completion", "Print a completion script for your shell."),
+    name: (f"outlast.cli.{_SHARED_MODULES.get(name, name)}:{name}", line) for name, line in _HELP_LINES.items()
 }
 
 

@@ -5,11 +5,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import next_command, with_app
+from outlast.classify import classify
+from outlast.cli.app_options import (
+    flag,
+    json_counts_option,
+    json_rows_option,
+    limit_option,
+    next_command,
+    with_app,
+    with_configured_app,
+)
 from outlast.cli.audit import write_audit_entry
-from outlast.cli.errors import EXIT_FAILED, CommandError
-from outlast.cli.formats import ROW_LIMIT, relative_time
+from outlast.cli.errors import CommandError, exit_failed
+from outlast.cli.formats import relative_time
 from outlast.cli.logs import set_up_logs
+from outlast.cli.output import (
+    Cells,
+    JsonObject,
+    count_text,
+    mask_secrets,
+    print_json,
+    print_list,
+    print_text,
+    printable_line,
+    row_data,
+    table,
+)
+from outlast.decide.decision import AlertKind
+from outlast.observe.messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,10 +67,10 @@ def alerts() -> None:
 
 
 @alerts.command("list")
-@click.option("--waiting", is_flag=True, help="Only alerts that are not delivered yet.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="Alerts at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app()
+@flag("--waiting", "Only alerts that are not delivered yet.")
+@limit_option("Alerts", 50)
+@json_rows_option
+@with_app
 def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None:
     """List alerts, newest first.
 
@@ -56,35 +79,28 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
       outlast alerts list
       outlast alerts list --waiting --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import make_console, make_table, mask_secrets, print_empty, print_json, print_text  # noqa: PLC0415  # not for --help
-
     found = app.store.alerts(waiting=True if waiting else None, limit=limit)
-    if as_json:
-        print_json([_alert_data(alert) for alert in found])
+    empty = ("no alerts", f"to send a test message: {next_command('alerts', 'test')}")
+    if waiting:
+        empty = ("no alerts are waiting", f"{next_command('alerts', 'list')} shows the delivered ones")
+    if not print_list(found, _alerts_table, empty, as_json=as_json, data=_alert_data):
         return
-    if not found:
-        if waiting:
-            print_empty("no alerts are waiting", f"{next_command('alerts', 'list')} shows the delivered ones")
-        else:
-            print_empty("no alerts", f"to send a test message: {next_command('alerts', 'test')}")
-        return
-    columns = {"ID": None, "KIND": None, "WHEN": None, "TRIES": None, "DELIVERY": 10, "ALERT": None}
-    rows = (
-        (
-            alert.id,
-            str(alert.kind),
-            relative_time(alert.created_at),
-            alert.deliveries or None,
-            _delivery_text(alert),
-            f"{mask_secrets(alert.title)}{f' [{mask_secrets(alert.last_error)}]' if alert.last_error else ''}",
-        )
-        for alert in found
-    )
-    make_console().print(make_table(columns, rows))
     if len(found) == limit:
         print_text(f"there may be more: --limit {limit * 2}", "dim")
     if hint := untried_alerts_hint(found):
         print_text(hint, "yellow")
+
+
+@table("ID, KIND, WHEN, TRIES, DELIVERY:10, ALERT")
+def _alerts_table(alert: "Alert") -> Cells:
+    return (
+        alert.id,
+        str(alert.kind),
+        relative_time(alert.created_at),
+        alert.deliveries or None,
+        _delivery_text(alert),
+        f"{mask_secrets(alert.title)}{f' [{mask_secrets(alert.last_error)}]' if alert.last_error else ''}",
+    )
 
 
 def untried_alerts_hint(found: "Iterable[Alert]") -> str:
@@ -98,9 +114,7 @@ def untried_alerts_hint(found: "Iterable[Alert]") -> str:
     )
 
 
-def _alert_data(alert: "Alert") -> dict[str, Any]:
-    from outlast.cli.output import mask_secrets, row_data  # noqa: PLC0415  # not for --help
-
+def _alert_data(alert: "Alert") -> JsonObject:
     data = row_data(alert)
     del data["epoch"]
     return {**data, **{name: mask_secrets(data[name]) for name in _MASKED}, "delivery": _delivery_text(alert)}
@@ -113,8 +127,8 @@ def _delivery_text(alert: "Alert") -> str:
 
 
 @alerts.command("test")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app(notifies=True)
+@json_rows_option
+@with_configured_app(notifies=True)
 def test_channels(app: "App", *, as_json: bool) -> None:
     """Send a test message to every channel. Exit code 1 if one was not delivered.
 
@@ -123,10 +137,6 @@ def test_channels(app: "App", *, as_json: bool) -> None:
       outlast alerts test --app feeds:app
       OUTLAST_NOTIFY=https://hooks.slack.com/services/… outlast alerts test
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import mask_secrets, print_json, print_text, printable_line  # noqa: PLC0415  # not for --help
-    from outlast.decide.decision import AlertKind  # noqa: PLC0415  # not for --help
-    from outlast.observe.messages import Message  # noqa: PLC0415  # not for --help
-
     if not app.channels:
         raise CommandError(_NO_CHANNEL)
     message = Message(
@@ -147,13 +157,11 @@ def test_channels(app: "App", *, as_json: bool) -> None:
             result = f"not delivered: {printable_line(mask_secrets(why))}" if why else "delivered"
             print_text(f"{name}: {result}", "red" if why else "green")
     if any(outcomes.values()):
-        click.get_current_context().exit(EXIT_FAILED)
+        exit_failed()
 
 
 def _send_error(channel: Any, message: Any) -> str:
     """Send a message; return why it failed, or an empty text."""
-    from outlast.classify import classify  # noqa: PLC0415  # not for --help
-
     try:
         channel.send(message)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # a channel may raise anything
@@ -163,8 +171,8 @@ def _send_error(channel: Any, message: Any) -> str:
 
 
 @alerts.command("deliver")
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as a JSON object.")
-@with_app(notifies=True)
+@json_counts_option
+@with_configured_app(notifies=True)
 def deliver(app: "App", *, as_json: bool) -> None:
     """Deliver all alerts and reminders that are due; for cron, if no other process delivers them.
 
@@ -175,8 +183,6 @@ def deliver(app: "App", *, as_json: bool) -> None:
     Example:
       outlast alerts deliver --app feeds:app
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import count_text, print_json, print_text  # noqa: PLC0415  # not for --help
-
     set_up_logs("warning", as_json=False)
     if app.store.alerts(waiting=True, limit=1):  # cron runs this every minute, mostly with nothing to do
         write_audit_entry(app, "deliver_alerts", "alerts")
@@ -195,4 +201,4 @@ def deliver(app: "App", *, as_json: bool) -> None:
         rest = f"; {len(waiting)} waiting, {len(failed)} of them after a failure" if waiting else ""
         print_text(f"{count_text(tried, 'alert')} tried{rest}" if tried or waiting else "no alerts are waiting")
     if failed:
-        click.get_current_context().exit(EXIT_FAILED)
+        exit_failed()

@@ -1,4 +1,4 @@
-"""The store of a command: ``--app``, ``--url``, OUTLAST_URL, outlast.toml, or ``outlast.db`` in the current folder."""
+"""Options that commands share; the store: ``--app``, ``--url``, OUTLAST_URL, outlast.toml, or ``outlast.db``."""
 
 import functools
 import os
@@ -10,24 +10,65 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from outlast.cli.errors import CommandError
+from outlast.cli.formats import ROW_LIMIT, ROW_NUMBER
+from outlast.config import configure
+from outlast.errors import ConfigError, SchemaError
+from outlast.redact import redact
+from outlast.report.text_format import store_location
 
 if TYPE_CHECKING:
     from outlast.app import App
-    from outlast.errors import SchemaError
 
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 URL_VARIABLE = "OUTLAST_URL"
 DEFAULT_FILE = "outlast.db"
 _MISSING_TABLE_ERRORS = ("UndefinedTable", "UndefinedColumn")  # names in psycopg, which may not be installed
 
 
-def with_app(
+def option(name: str, metavar: str, text: str, parameter: str | None = None, **settings: Any) -> "Callable[[F], F]":
+    """Return an option with a value.
+
+    Args:
+        name: Such as ``--queue``.
+        metavar: What help texts show for the value.
+        text: Its help text.
+        parameter: Name of the command's parameter; by default that of the option.
+        settings: More settings of `click.option`.
+    """
+    names, is_shown = filter(None, (name, parameter)), bool(settings.get("default"))
+    return click.option(*names, metavar=metavar, help=text, show_default=is_shown, **settings)
+
+
+def flag(name: str, text: str, parameter: str | None = None) -> "Callable[[F], F]":
+    """Return an option without a value; `option` describes the arguments."""
+    return click.option(*filter(None, (name, parameter)), is_flag=True, help=text)
+
+
+json_option = flag("--json", "Print a JSON object.", "as_json")
+json_rows_option = flag("--json", "Print a list of JSON objects.", "as_json")
+json_counts_option = flag("--json", "Print the counts as a JSON object.", "as_json")
+id_argument = click.argument("number", type=ROW_NUMBER, metavar="ID")
+why_option = option("--why", "TEXT", "The reason, for the audit log.", default="")
+
+
+def limit_option(what: str, default: int) -> "Callable[[F], F]":
+    """Return the option for the number of rows that a command lists at most."""
+    return option("--limit", "N", f"{what} at most.", type=ROW_LIMIT, default=default)
+
+
+def with_app(command: "Callable[Concatenate[App, P], R]") -> Callable[..., R]:
+    """Add the options ``--app`` and ``--url`` to a command, and pass the app as its first argument."""
+    return with_configured_app()(command)
+
+
+def with_configured_app(
     *, may_create: bool = False, creates_file: bool = False, notifies: bool = False
 ) -> "Callable[[Callable[Concatenate[App, P], R]], Callable[..., R]]":
-    """Add the options ``--app`` and ``--url`` to a command, and pass the app as its first argument.
+    """Return `with_app` for a command that may create the store or sends alerts.
 
     Args:
         may_create: Whether the SQLite file of a URL may be created. Mostly not, so that a typo creates no file.
@@ -36,49 +77,33 @@ def with_app(
     """
 
     def decorate(command: "Callable[Concatenate[App, P], R]") -> Callable[..., R]:
-        @click.option("--app", "reference", metavar="MODULE:APP", help="The app whose store to use, such as jobs:app.")
-        @click.option(
+        @option("--app", "MODULE:APP", "The app whose store to use, such as jobs:app.", "reference")
+        @option(
             "--url",
-            metavar="URL",
-            help=f"The store, such as sqlite:///outlast.db. Default: ${URL_VARIABLE}, then url under [app] in "
+            "URL",
+            f"The store, such as sqlite:///outlast.db. Default: ${URL_VARIABLE}, then url under [app] in "
             f"outlast.toml, then {DEFAULT_FILE} if that file exists.",
         )
         @functools.wraps(command)
         def run(*args: Any, reference: str | None, url: str | None, **kwargs: Any) -> R:
             created = may_create or (creates_file and reference is not None)
-            from outlast.errors import SchemaError  # noqa: PLC0415  # not for --help
-
             app = resolve_app(reference, url, may_create=created, notifies=notifies)
             try:
-                return command(app, *args, **kwargs)
+                try:
+                    return command(app, *args, **kwargs)
+                except Exception as error:
+                    if type(error).__name__ in _MISSING_TABLE_ERRORS:
+                        app.store.check_schema()  # its error says what to do
+                    raise
             except SchemaError as error:
-                raise _missing_tables_error(error, reference, url) from error
-            except Exception as error:
-                if type(error).__name__ in _MISSING_TABLE_ERRORS:
-                    _check_tables(app, reference, url)  # its error says what to do
-                raise
+                text, store = str(error), shlex.join(_store_words(reference, url))
+                raise CommandError(f"{text} {store}" if store and "; run: " in text else text) from error
             finally:
                 app.close()
 
         return run
 
     return decorate
-
-
-def _check_tables(app: "App", reference: str | None, url: str | None) -> None:
-    from outlast.errors import SchemaError  # noqa: PLC0415  # not for --help
-
-    try:
-        app.store.check_schema()
-    except SchemaError as error:
-        raise _missing_tables_error(error, reference, url) from error
-
-
-def _missing_tables_error(error: "SchemaError", reference: str | None, url: str | None) -> CommandError:
-    """Return the error with the complete command to run; a URL with a secret is not repeated."""
-    text = str(error)
-    store = shlex.join(_store_words(reference, url))
-    return CommandError(f"{text} {store}" if store and "; run: " in text else text)
 
 
 def next_command(*words: object) -> str:
@@ -89,8 +114,6 @@ def next_command(*words: object) -> str:
 
 def _store_words(reference: str | None, url: str | None) -> list[str]:
     """Return the options that name the store; a URL with a secret is not repeated."""
-    from outlast.redact import redact  # noqa: PLC0415  # not for --help
-
     if reference:
         return ["--app", reference]
     return ["--url", url] if url and redact(url) == url else []
@@ -108,11 +131,8 @@ def resolve_app(reference: str | None, url: str | None, *, may_create: bool = Fa
     Raises:
         ConfigError: If no store is configured, or it cannot be used.
     """
-    from outlast.config import configure  # noqa: PLC0415  # not for --help
-
     if reference is not None and url is not None:
-        message = "give --app or --url, not both"
-        raise click.UsageError(message)
+        raise click.UsageError("give --app or --url, not both")
     config = configure()
     if reference is not None:
         from outlast.cli.loader import load_app  # noqa: PLC0415  # not for --help
@@ -130,34 +150,46 @@ def resolve_app(reference: str | None, url: str | None, *, may_create: bool = Fa
 
 
 def _resolve_url(option: str | None, configured: str | None) -> str:
-    from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
-
     chosen = option or os.environ.get(URL_VARIABLE) or configured
     if chosen:
         return chosen
     if Path(DEFAULT_FILE).is_file():
         return f"sqlite:///{DEFAULT_FILE}"
-    message = (
+    raise ConfigError(
         f"no store is configured, and there is no {DEFAULT_FILE} in this folder; give --app MODULE:APP or --url URL, "
         f"set {URL_VARIABLE}, or put url under [app] in outlast.toml (outlast init writes one)"
     )
-    raise ConfigError(message)
 
 
 def _check_file(app: "App", option: str) -> None:
     """Check that a SQLite file exists, because the first query would create it."""
-    from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
-
     path = getattr(getattr(app.store, "db", None), "path", None)
     if isinstance(path, Path) and not app.store.in_process and not path.exists():
         name = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         what = "URL" if option.startswith("--url") else "app"
-        message = f"the file {name} does not exist; check the {what}, or create the file: outlast db init {option}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"the file {name} does not exist; check the {what}, or create the file: outlast db init {option}"
+        )
 
 
 def store_label(app: "App") -> str:
     """Return the location of an app's store, without a password."""
-    from outlast.report.text_format import store_location  # noqa: PLC0415  # not for --help
-
     return store_location(app.store)
+
+
+def reaches_store(check: Callable[[], object], *, required: bool) -> bool:
+    """Check the store; return False if it cannot be reached, because workers and monitors wait for it.
+
+    Args:
+        check: Raises if the store cannot be used.
+        required: Whether a store that cannot be reached is an error.
+    """
+    from outlast.run.store_wait import is_store_outage  # noqa: PLC0415  # not for --help
+
+    try:
+        check()
+    except Exception as error:
+        if required or not is_store_outage(error):
+            raise
+        return False
+    return True

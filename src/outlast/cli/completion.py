@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from outlast.cli.app_options import DEFAULT_FILE, URL_VARIABLE
+from outlast.config import configure
+from outlast.decide.presets import PRESETS
+from outlast.decide.source_health import PROFILES
+from outlast.failure import Category
+
 if TYPE_CHECKING:
     from outlast.app import App
 
@@ -36,25 +42,18 @@ def _completer(names: Callable[[click.Context], Iterable[str]]) -> Completer:
 @_completer
 def category_names(_: click.Context) -> Iterable[str]:
     """Complete the categories of failures."""
-    from outlast.failure import Category  # noqa: PLC0415  # not for --help
-
     return [str(category) for category in Category]
 
 
 @_completer
 def policy_names(_: click.Context) -> Iterable[str]:
     """Complete the names of policies."""
-    from outlast.config import configure  # noqa: PLC0415  # not for --help
-    from outlast.decide.presets import PRESETS  # noqa: PLC0415  # not for --help
-
     return dict.fromkeys([*configure().policies, "default", *PRESETS])
 
 
 @_completer
 def profile_names(_: click.Context) -> Iterable[str]:
     """Complete the profiles that come with Outlast."""
-    from outlast.decide.source_health import PROFILES  # noqa: PLC0415  # not for --help
-
     return PROFILES
 
 
@@ -72,9 +71,6 @@ def run_ids(ctx: click.Context) -> Iterable[str]:
 
 def _names_in_store(ctx: click.Context, read: "Callable[[App], Iterable[str]]") -> Iterable[str]:
     """Return names from the store if it is a SQLite file that exists; never create one."""
-    from outlast.cli.app_options import DEFAULT_FILE, URL_VARIABLE  # noqa: PLC0415  # not for --help
-    from outlast.config import configure  # noqa: PLC0415  # not for --help
-
     if ctx.params.get("reference"):
         return ()  # only the app knows the file, and importing its module may do anything
     configured = ctx.params.get("url") or os.environ.get(URL_VARIABLE) or configure().app.get("url")

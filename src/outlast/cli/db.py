@@ -5,8 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast import clock
-from outlast.cli.app_options import store_label, with_app
+from outlast.cli.app_options import flag, json_option, store_label, with_app, with_configured_app
+from outlast.cli.output import (
+    count_text,
+    make_console,
+    make_table,
+    print_json,
+    print_text,
+    progress_bar,
+    status_counts_text,
+    throttled,
+)
+from outlast.report.text_format import store_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +40,7 @@ def db() -> None:
 
 
 @db.command("init")
-@with_app(may_create=True)
+@with_configured_app(may_create=True)
 def create(app: "App") -> None:
     """Create the tables. It is safe to run this repeatedly and in parallel.
 
@@ -42,7 +52,7 @@ def create(app: "App") -> None:
 
 
 @db.command("migrate")
-@with_app()
+@with_app
 def migrate(app: "App") -> None:
     """Migrate the tables to this version. It is safe to run this repeatedly and in parallel.
 
@@ -54,15 +64,13 @@ def migrate(app: "App") -> None:
 
 
 def _migrate_tables(app: "App") -> None:
-    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
-
     version = app.create_schema()
     print_text(f"{store_label(app)}: the tables have version {version}", "green")
 
 
 @db.command("check")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@with_app()
+@json_option
+@with_app
 def check(app: "App", *, as_json: bool) -> None:
     """Check that the tables have the right version, and that a dead letter can be written.
 
@@ -70,8 +78,6 @@ def check(app: "App", *, as_json: bool) -> None:
     Example:
       outlast db check --app jobs:app
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_json, print_text, status_counts_text  # noqa: PLC0415  # not for --help
-
     app.store.check_schema()
     app.store.check_dead_letters()
     version = app.create_schema()  # changes nothing here; returns the version
@@ -83,44 +89,34 @@ def check(app: "App", *, as_json: bool) -> None:
     print_text(status_counts_text(counts))
 
 
+_NEXT_STEPS = """\
+next:
+  1. use the new URL in your App, and in OUTLAST_URL and outlast.toml if you set it there
+  2. run outlast doctor with the new URL
+  3. start workers and monitors"""
 _LINE_EVERY = 10.0  # seconds between two lines of progress, if there is no terminal
 
 
 @contextmanager
 def move_progress() -> "Iterator[Callable[[MoveProgress], object]]":
     """Yield a function that shows the progress of a move: a bar on a terminal, or else a line now and then."""
-    from outlast.cli.output import make_console  # noqa: PLC0415  # not for --help
-
     console = make_console(stderr=True)
     if not console.is_terminal:
-        yield _print_progress_lines()
+        yield throttled(
+            lambda step: click.echo(f"{step.doing}: {step.rows:,} of {step.total:,} rows", err=True), _LINE_EVERY
+        )
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415  # only on a terminal
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with progress_bar(console) as progress:
         bar = progress.add_task("reading", total=None)
         yield lambda step: progress.update(bar, description=step.doing, completed=step.rows, total=step.total or None)
-
-
-def _print_progress_lines() -> "Callable[[MoveProgress], object]":
-    printed_at = clock.monotonic()
-
-    def show(step: "MoveProgress") -> None:
-        nonlocal printed_at
-        if clock.monotonic() - printed_at >= _LINE_EVERY:
-            printed_at = clock.monotonic()
-            click.echo(f"{step.doing}: {step.rows:,} of {step.total:,} rows", err=True)
-
-    return show
 
 
 @click.command()
 @click.argument("sqlite_url", metavar="SQLITE_URL")
 @click.argument("postgres_url", metavar="POSTGRES_URL", required=False)
-@click.option("--dry-run", is_flag=True, help="Show what would be moved and what prevents it; change nothing.")
-@click.option("--cancel", is_flag=True, help="Cancel an unfinished move and use the file as before.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@flag("--dry-run", "Show what would be moved and what prevents it; change nothing.")
+@flag("--cancel", "Cancel an unfinished move and use the file as before.")
+@json_option
 def move(sqlite_url: str, postgres_url: str | None, *, dry_run: bool, cancel: bool, as_json: bool) -> None:
     """Move all data from a SQLite file to PostgreSQL.
 
@@ -142,15 +138,12 @@ def move(sqlite_url: str, postgres_url: str | None, *, dry_run: bool, cancel: bo
       outlast move sqlite:///outlast.db postgresql://shop@db/shop --cancel
       outlast move sqlite:///outlast.db --cancel   # if the target is gone
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.report.text_format import store_location  # noqa: PLC0415  # not for --help
     from outlast.stores.move.move import MoveNames, open_source, open_target  # noqa: PLC0415  # not for --help
 
     if dry_run and cancel:
-        message = "give --dry-run or --cancel, not both"
-        raise click.UsageError(message)
+        raise click.UsageError("give --dry-run or --cancel, not both")
     if postgres_url is None and not cancel:
-        message = "Missing argument 'POSTGRES_URL'"
-        raise click.UsageError(message)
+        raise click.UsageError("Missing argument 'POSTGRES_URL'")
     with ExitStack() as stack:
         source = stack.enter_context(open_source(sqlite_url))
         target = None if postgres_url is None else stack.enter_context(open_target(postgres_url))
@@ -164,7 +157,6 @@ def move(sqlite_url: str, postgres_url: str | None, *, dry_run: bool, cancel: bo
 
 
 def _cancel(source: "SourceFile", target: "TargetDatabase | None", names: "MoveNames", *, as_json: bool) -> None:
-    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
     from outlast.stores.move.move import cancel_move  # noqa: PLC0415  # not for --help
 
     cancelled = cancel_move(source, target, names)
@@ -179,7 +171,6 @@ def _cancel(source: "SourceFile", target: "TargetDatabase | None", names: "MoveN
 
 
 def _print_dry_run(source: "SourceFile", target: "TargetDatabase", names: "MoveNames", *, as_json: bool) -> None:
-    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
     from outlast.stores.move.move import preview  # noqa: PLC0415  # not for --help
 
     tables = preview(source, target, names)
@@ -194,7 +185,6 @@ def _print_dry_run(source: "SourceFile", target: "TargetDatabase", names: "MoveN
 
 
 def _move(source: "SourceFile", target: "TargetDatabase", names: "MoveNames", *, as_json: bool) -> None:
-    from outlast.cli.output import print_json  # noqa: PLC0415  # not for --help
     from outlast.stores.move.move import move as move_all  # noqa: PLC0415  # not for --help
 
     try:
@@ -213,8 +203,6 @@ def _move(source: "SourceFile", target: "TargetDatabase", names: "MoveNames", *,
 
 
 def _print_result(moved: "MoveResult", names: "MoveNames") -> None:
-    from outlast.cli.output import count_text, print_text  # noqa: PLC0415  # not for --help
-
     rows = sum(moved.tables.values())
     if moved.already:
         print_text(f"{names.source} was already moved to {names.target}; there is nothing to do", "green")
@@ -227,23 +215,16 @@ def _print_result(moved: "MoveResult", names: "MoveNames") -> None:
     if moved.rescued:
         print_text(f"returned to the queue from dead workers: {count_text(moved.rescued, 'task')}")
     _print_foreign_tables(moved.strangers)
-    print_text("next:")
-    print_text("  1. use the new URL in your App, and in OUTLAST_URL and outlast.toml if you set it there")
-    print_text("  2. run outlast doctor with the new URL")
-    print_text("  3. start workers and monitors")
+    print_text(_NEXT_STEPS)
     print_text(f"{names.source} stays as it is and refuses writes; keep it as long as you like", "dim")
 
 
 def _print_foreign_tables(tables: list[str]) -> None:
-    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
-
     if tables:
         print_text(f"other tables in the file are not moved: {', '.join(tables)}", "yellow")
 
 
 def _print_tables(tables: dict[str, int]) -> None:
-    from outlast.cli.output import make_console, make_table  # noqa: PLC0415  # not for --help
-
     rows = [(name, count) for name, count in tables.items() if count]
     if rows:
         make_console().print(make_table({"TABLE": None, "ROWS": None}, rows))

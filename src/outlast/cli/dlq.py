@@ -6,52 +6,83 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from outlast.cli.app_options import next_command, with_app
+from outlast.cli.app_options import (
+    P,
+    R,
+    flag,
+    id_argument,
+    json_counts_option,
+    json_option,
+    json_rows_option,
+    limit_option,
+    next_command,
+    option,
+    why_option,
+    with_app,
+)
 from outlast.cli.completion import category_names, queue_names
 from outlast.cli.dlq_replays import CONFLICT_TEXT, follow_replay, replays
-from outlast.cli.errors import EXIT_FAILED, InvalidUsageError
-from outlast.cli.formats import DURATION, PAST_TIME, RATE, ROW_LIMIT, ROW_NUMBER, exact_time, relative_time
+from outlast.cli.errors import InvalidUsageError, exit_failed
+from outlast.cli.formats import (
+    DURATION,
+    PAST_TIME,
+    RATE,
+    ROW_LIMIT,
+    ROW_NUMBER,
+    exact_time,
+    parse_json_option,
+    parse_json_or_text,
+    relative_time,
+)
+from outlast.cli.output import (
+    Cells,
+    JsonObject,
+    count_text,
+    make_console,
+    mask_secrets,
+    print_attempts,
+    print_facts,
+    print_json,
+    print_list,
+    print_text,
+    print_traceback,
+    printable_line,
+    row_data,
+    table,
+)
+from outlast.failure import Category
+from outlast.ports.rows import Reason
+from outlast.queue.dead_letters import masked_edit
+from outlast.queue.masking import masked_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.table import Table
-
     from outlast.app import App
     from outlast.ports.rows import DeadLetter, Group
-    from outlast.ports.triage import PayloadEdit, Replay
-    from outlast.queue.dead_letters import DeadLetterHistory, DryRun, Handled
+    from outlast.ports.triage import PayloadEdit
+    from outlast.queue.dead_letters import DeadLetterHistory, Handled
     from outlast.queue.definition import TaskDefinition
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 FILTER_NAMES = ("task_type", "queue", "category", "reason", "fingerprint", "since", "until", "text")
 _FILTER_OPTIONS = (
-    click.option("--task", "task_type", metavar="NAME", help="Only dead letters of this task."),
-    click.option("--queue", metavar="NAME", shell_complete=queue_names, help="Only dead letters of this queue."),
-    click.option(
-        "--category",
-        metavar="NAME",
-        shell_complete=category_names,
-        help="Only failures of this category, such as network.",
-    ),
+    option("--task", "NAME", "Only dead letters of this task.", "task_type"),
+    option("--queue", "NAME", "Only dead letters of this queue.", shell_complete=queue_names),
+    option("--category", "NAME", "Only failures of this category, such as network.", shell_complete=category_names),
     click.option(
         "--reason",
-        type=click.Choice(["exhausted", "permanent", "crash", "undecodable", "expired", "canary"]),
+        type=click.Choice(list(map(str, Reason))),
         help="Only dead letters with this reason.",
     ),
-    click.option("--group", "fingerprint", metavar="FINGERPRINT", help="Only this group of failures; see dlq groups."),
-    click.option(
-        "--since", type=PAST_TIME, metavar="TIME", help="Failed at this time or later: 2h, 3d, or an ISO time."
-    ),
-    click.option("--until", type=PAST_TIME, metavar="TIME", help="Failed before this time: 2h, 3d, or an ISO time."),
-    click.option("--text", metavar="TEXT", help="Only errors that contain this text."),
+    option("--group", "FINGERPRINT", "Only this group of failures; see dlq groups.", "fingerprint"),
+    option("--since", "TIME", "Failed at this time or later: 2h, 3d, or an ISO time.", type=PAST_TIME),
+    option("--until", "TIME", "Failed before this time: 2h, 3d, or an ISO time.", type=PAST_TIME),
+    option("--text", "TEXT", "Only errors that contain this text."),
 )
 
 
@@ -62,24 +93,21 @@ def with_filters(command: Callable[P, R]) -> Callable[..., R]:
     def run(*args: Any, **kwargs: Any) -> R:
         options = {name: kwargs.pop(name) for name in FILTER_NAMES}
         if options["category"] is not None:
-            options["category"] = _parse_category(options["category"])
+            options["category"] = Category.parse(options["category"]).value
         filters = {name: value for name, value in options.items() if value is not None}
         return command(*args, filters=filters, **kwargs)  # type: ignore[arg-type]  # click passes options by name
 
-    for option in reversed(_FILTER_OPTIONS):
-        run = option(run)
+    for add_option in reversed(_FILTER_OPTIONS):
+        run = add_option(run)
     return run
 
 
-def _parse_category(name: str) -> str:
-    from outlast.failure import Category  # noqa: PLC0415  # not for --help
-
-    return Category.parse(name).value
+_group_argument = click.argument("fingerprint", metavar="GROUP")
 
 
 @click.command()
-@click.argument("fingerprint", metavar="GROUP")
-@with_app()
+@_group_argument
+@with_app
 def ack(app: "App", fingerprint: str) -> None:
     """Acknowledge a group: stop alerting about it. It reopens when it fails again.
 
@@ -87,16 +115,14 @@ def ack(app: "App", fingerprint: str) -> None:
     Example:
       outlast dlq ack 5d41402abc4b2a76
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
-
     group = app.dead_letters.acknowledge(fingerprint)
     print_text(f"group {fingerprint}: acknowledged by {group.acknowledged_by}; it reopens when it fails again", "green")
 
 
 @click.command()
-@click.argument("fingerprint", metavar="GROUP")
-@click.option("--for", "seconds", type=DURATION, metavar="SPAN", required=True, help="How long, such as 2h or 3d.")
-@with_app()
+@_group_argument
+@option("--for", "SPAN", "How long, such as 2h or 3d.", "seconds", type=DURATION, required=True)
+@with_app
 def snooze(app: "App", fingerprint: str, *, seconds: float) -> None:
     """Snooze a group: send no alerts about it for a while.
 
@@ -104,16 +130,14 @@ def snooze(app: "App", fingerprint: str, *, seconds: float) -> None:
     Example:
       outlast dlq snooze 5d41402abc4b2a76 --for 2h
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
-
     until = app.dead_letters.snooze(fingerprint, seconds).snoozed_until
     state = f"snoozed, alerts resume {relative_time(until)}" if until is not None and seconds else "reopened"
     print_text(f"group {fingerprint}: {state}", "green")
 
 
 @click.command()
-@click.argument("fingerprint", metavar="GROUP")
-@with_app()
+@_group_argument
+@with_app
 def reopen(app: "App", fingerprint: str) -> None:
     """Reopen a group that was acknowledged or snoozed: alert about it again.
 
@@ -121,16 +145,14 @@ def reopen(app: "App", fingerprint: str) -> None:
     Example:
       outlast dlq reopen 5d41402abc4b2a76
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
-
     app.dead_letters.reopen(fingerprint)
     print_text(f"group {fingerprint}: reopened", "green")
 
 
 @click.command()
-@click.argument("fingerprint", metavar="GROUP")
+@_group_argument
 @click.argument("text", metavar="TEXT")
-@with_app()
+@with_app
 def note(app: "App", fingerprint: str, text: str) -> None:
     """Attach a note to a group; an empty TEXT removes it.
 
@@ -138,21 +160,17 @@ def note(app: "App", fingerprint: str, text: str) -> None:
     Example:
       outlast dlq note 5d41402abc4b2a76 'prices with a comma, fixed in 1.4'
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
-
     app.dead_letters.note(fingerprint, text)
     print_text(f"group {fingerprint}: note {'saved' if text else 'removed'}", "green")
 
 
 @click.command()
-@click.argument("number", type=ROW_NUMBER, metavar="ID")
-@click.option("--patch", metavar="JSON", help="JSON Patch operations: a list of add, replace and remove.")
-@click.option(
-    "--set", "pairs", multiple=True, metavar="PATH=VALUE", help="Set one value, such as /url=https://…; repeatable."
-)
+@id_argument
+@option("--patch", "JSON", "JSON Patch operations: a list of add, replace and remove.")
+@option("--set", "PATH=VALUE", "Set one value, such as /url=https://…; repeatable.", "pairs", multiple=True)
 @click.option("--reason", "--why", "why", metavar="TEXT", required=True, help="The reason, for the audit log.")
-@click.option("--json", "as_json", is_flag=True, help="Print the edit as a JSON object, secrets masked.")
-@with_app()
+@flag("--json", "Print the edit as a JSON object, secrets masked.", "as_json")
+@with_app
 def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], why: str, as_json: bool) -> None:
     """Change the arguments of a dead letter; then replay it to use them.
 
@@ -164,16 +182,14 @@ def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], 
       outlast dlq edit 7 --set /depth=2 --reason 'too deep' --app jobs:app
       outlast dlq edit 7 --patch '[{"op": "remove", "path": "/n"}]' --why unused
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_json, print_text, row_data  # noqa: PLC0415  # not for --help
-    from outlast.queue.dead_letters import masked_edit  # noqa: PLC0415  # not for --help
-
     if (patch is None) == (not pairs):
-        message = "give either --patch or --set, not both"
-        raise click.UsageError(message)
+        raise click.UsageError("give either --patch or --set, not both")
     letter = app.dead_letters.show(number).letter
     definition = _task_definition(app, letter)
     operations = (
-        _parse_patch(patch) if patch is not None else [_set_operation(letter, definition, pair) for pair in pairs]
+        parse_json_option(patch, "--patch")
+        if patch is not None
+        else [_set_operation(letter, definition, pair) for pair in pairs]
     )
     edited = masked_edit(app.dead_letters.edit(number, operations, definition=definition, why=why))
     if as_json:
@@ -190,30 +206,20 @@ def _task_definition(app: "App", letter: "DeadLetter") -> "TaskDefinition[Any, A
     if definition is None:
         known = ", ".join(sorted(app.tasks_by_name))
         hint = f"its tasks are: {known}" if known else "give --app MODULE:APP, the app that defines the task"
-        message = f"the arguments cannot be checked: the app has no task {letter.task_type!r}"
-        raise InvalidUsageError(message, hint)
+        raise InvalidUsageError(f"the arguments cannot be checked: the app has no task {letter.task_type!r}", hint)
     return definition
 
 
-def _parse_patch(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        message = f"not valid JSON: {error}"
-        raise click.BadParameter(message, param_hint="--patch") from None
-
-
-def _set_operation(letter: "DeadLetter", definition: "TaskDefinition[Any, Any]", pair: str) -> dict[str, Any]:
+def _set_operation(letter: "DeadLetter", definition: "TaskDefinition[Any, Any]", pair: str) -> JsonObject:
     """Return the operation that sets one value, in an object or in a list."""
     path, equals, text = pair.partition("=")
     if not equals or not path:
-        message = f"{pair!r} is not PATH=VALUE, such as /url=https://example.com"
-        raise click.UsageError(message)
+        raise click.UsageError(f"{pair!r} is not PATH=VALUE, such as /url=https://example.com")
     path = path if path.startswith("/") else f"/{path}"
     names = [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
     in_list = isinstance(_parent_value(letter.parameters, names[:-1]), list)
     is_text = len(names) == 1 and definition.function.__annotations__.get(names[0]) in {str, "str"}
-    return {"op": "replace" if in_list else "add", "path": path, "value": _parse_value(text, is_text=is_text)}
+    return {"op": "replace" if in_list else "add", "path": path, "value": parse_json_or_text(text, is_text=is_text)}
 
 
 def _parent_value(parameters: str, names: list[str]) -> Any:
@@ -225,14 +231,6 @@ def _parent_value(parameters: str, names: list[str]) -> Any:
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
     return value
-
-
-def _parse_value(text: str, *, is_text: bool) -> Any:
-    try:
-        value = json.loads(text, parse_constant=str)
-    except (ValueError, RecursionError):
-        return text
-    return text if is_text and not isinstance(value, str) else value
 
 
 _MIN_BAR_TOTAL = 5
@@ -249,7 +247,7 @@ class _Selection(NamedTuple):
     """
 
     ids: tuple[int, ...]
-    filters: dict[str, Any]
+    filters: JsonObject
     limit: int | None
 
     @property
@@ -257,63 +255,65 @@ class _Selection(NamedTuple):
         """Whether the user listed ids without filters, so that a missing one is an error."""
         return bool(self.ids) and not self.filters
 
+    @property
+    def criteria(self) -> JsonObject:
+        """The filters and the ids; empty for all dead letters."""
+        return {**self.filters, "ids": self.ids} if self.ids else self.filters
+
+    @property
+    def arguments(self) -> JsonObject:
+        """The same, as methods that change dead letters take them."""
+        return self.criteria or {"all": True}
+
     def count(self, app: "App") -> int:
         """Return how many dead letters match."""
-        found = app.dead_letters.count(**self._filter_arguments())
+        found = app.dead_letters.count(**self.criteria)
         return found if self.limit is None else min(found, self.limit)
-
-    def dry_run(self, app: "App") -> "DryRun":
-        """Return counts by group, task and category; change nothing."""
-        return app.dead_letters.dry_run(**(self._filter_arguments() or {"all": True}), limit=self.limit)
-
-    def start_replay(self, app: "App", *, canary: bool, rate: float | None, why: str) -> "Replay":
-        """Start a replay that the workers run."""
-        arguments = {**(self._filter_arguments() or {"all": True}), "limit": self.limit}
-        return app.dead_letters.replay_later(canary=canary, rate=rate, why=why, **arguments)
 
     def apply(self, act: "Callable[..., Iterator[Handled]]") -> "Iterator[Handled]":
         """Replay or discard the dead letters one by one, as the iterator is read."""
         if self.has_only_ids:
-            handled = chain.from_iterable(act(number) for number in self.ids)
-        else:
-            handled = chain.from_iterable([act(**(self._filter_arguments() or {"all": True}))])
-        return islice(handled, self.limit)
-
-    def _filter_arguments(self) -> dict[str, Any]:
-        return {**self.filters, "ids": self.ids} if self.ids else self.filters
+            return islice(chain.from_iterable(map(act, self.ids)), self.limit)
+        return islice(act(**self.arguments), self.limit)
 
 
-def _select_dead_letters(
-    ids: tuple[int, ...], filters: dict[str, Any], limit: int | None, *, everything: bool
-) -> _Selection:
-    if everything and (ids or filters):
-        message = "--all cannot be combined with ids or filters"
-        raise click.UsageError(message)
-    if not (everything or ids or filters):
-        message = "no dead letters selected; give ids, filters such as --group or --since, or --all"
-        raise click.UsageError(message)
-    return _Selection(tuple(dict.fromkeys(ids)), filters, limit)
+def _with_selection(command: Callable[P, R]) -> Callable[..., R]:
+    """Add the arguments and options that select dead letters, and pass them as ``selection``."""
+
+    @click.argument("ids", type=ROW_NUMBER, nargs=-1, metavar="[ID]...")
+    @with_filters
+    @flag("--all", "All dead letters.", "everything")
+    @option("--limit", "N", "Dead letters at most, newest first.", type=ROW_LIMIT)
+    @functools.wraps(command)
+    def run(
+        *args: Any, ids: tuple[int, ...], filters: JsonObject, everything: bool, limit: int | None, **kwargs: Any
+    ) -> R:
+        if everything and (ids or filters):
+            raise click.UsageError("--all cannot be combined with ids or filters")
+        if not (everything or ids or filters):
+            raise click.UsageError("no dead letters selected; give ids, filters such as --group or --since, or --all")
+        selection = _Selection(tuple(dict.fromkeys(ids)), filters, limit)
+        return command(*args, selection=selection, **kwargs)  # type: ignore[arg-type]  # click passes options by name
+
+    return run
+
+
+_dry_run_option = flag("--dry-run", "Only count them, by group, task and category.")
 
 
 @click.command()
-@click.argument("ids", type=ROW_NUMBER, nargs=-1, metavar="[ID]...")
-@with_filters
-@click.option("--all", "everything", is_flag=True, help="All dead letters.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", help="Dead letters at most, newest first.")
-@click.option("--canary", is_flag=True, help="Replay one, then ten, then the rest; any failure stops it.")
-@click.option("--rate", type=RATE, metavar="RATE", help="Maximum rate: 10/s, 30/min.")
+@_with_selection
+@flag("--canary", "Replay one, then ten, then the rest; any failure stops it.")
+@option("--rate", "RATE", "Maximum rate: 10/s, 30/min.", type=RATE)
 @click.option("--wait/--no-wait", default=True, help="With --canary or --rate: whether to wait for the end.")
-@click.option("--why", metavar="TEXT", default="", help="The reason, for the audit log.")
-@click.option("--dry-run", is_flag=True, help="Only count them, by group, task and category.")
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as a JSON object.")
-@with_app()
+@why_option
+@_dry_run_option
+@json_counts_option
+@with_app
 def replay(  # noqa: PLR0913  # its options
     app: "App",
-    ids: tuple[int, ...],
     *,
-    filters: dict[str, Any],
-    everything: bool,
-    limit: int | None,
+    selection: _Selection,
     canary: bool,
     rate: float | None,
     wait: bool,
@@ -335,11 +335,12 @@ def replay(  # noqa: PLR0913  # its options
       outlast dlq replay --group 5d41402abc4b2a76 --canary --rate 10/s
       outlast dlq replay --category network --since 2h --dry-run
     """  # noqa: D301  # click reads the control character, not a backslash
-    selection = _select_dead_letters(ids, filters, limit, everything=everything)
     if dry_run:
-        _print_dry_run(selection.dry_run(app), "would be replayed", as_json=as_json)
+        _print_dry_run(app, selection, "would be replayed", as_json=as_json)
     elif canary or rate is not None:
-        started = selection.start_replay(app, canary=canary, rate=rate, why=why)
+        started = app.dead_letters.replay_later(
+            canary=canary, rate=rate, why=why, **selection.arguments, limit=selection.limit
+        )
         follow_replay(app, started, wait=wait, as_json=as_json)
     else:
         act = partial(app.dead_letters.replaying, why=why)
@@ -347,22 +348,16 @@ def replay(  # noqa: PLR0913  # its options
 
 
 @click.command()
-@click.argument("ids", type=ROW_NUMBER, nargs=-1, metavar="[ID]...")
-@with_filters
-@click.option("--all", "everything", is_flag=True, help="All dead letters.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", help="Dead letters at most, newest first.")
-@click.option("--why", metavar="TEXT", default="", help="The reason, for the audit log.")
-@click.option("--dry-run", is_flag=True, help="Only count them, by group, task and category.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as a JSON object.")
-@with_app()
-def discard(  # noqa: PLR0913  # its options
+@_with_selection
+@why_option
+@_dry_run_option
+@flag("--yes", "Do not ask for confirmation.")
+@json_counts_option
+@with_app
+def discard(  # its options
     app: "App",
-    ids: tuple[int, ...],
     *,
-    filters: dict[str, Any],
-    everything: bool,
-    limit: int | None,
+    selection: _Selection,
     why: str,
     dry_run: bool,
     yes: bool,
@@ -375,13 +370,12 @@ def discard(  # noqa: PLR0913  # its options
       outlast dlq discard 7
       outlast dlq discard --category not_found --until 30d --why 'gone' --yes
     """  # noqa: D301  # click reads the control character, not a backslash
-    selection = _select_dead_letters(ids, filters, limit, everything=everything)
     if dry_run:
-        _print_dry_run(selection.dry_run(app), "would be discarded", as_json=as_json)
+        _print_dry_run(app, selection, "would be discarded", as_json=as_json)
         return
     count = selection.count(app)
     if count and not yes:
-        click.confirm(f"Discard {_dead_letters_text(count)} for good?", abort=True, err=True)
+        click.confirm(f"Discard {count_text(count, 'dead letter')} for good?", abort=True, err=True)
     _handle_each(selection, count, partial(app.dead_letters.discarding, why=why), "discarded", as_json=as_json)
 
 
@@ -399,9 +393,13 @@ def _handle_each(
         finished = True
     finally:
         if finished or counts:
-            _print_outcomes(counts, verb, as_json=as_json)
+            if as_json:
+                print_json({verb: 0, **counts})
+            else:
+                parts = [f"{count} {outcome}" for outcome, count in counts.items()]
+                print_text(", ".join(parts) or "no dead letters match")
     if counts["conflict"] or (counts["gone"] and selection.has_only_ids):
-        click.get_current_context().exit(EXIT_FAILED)
+        exit_failed()
 
 
 _OUTCOME_TEXTS = {"conflict": CONFLICT_TEXT, "gone": "does not exist"}
@@ -410,40 +408,23 @@ _OUTCOME_TEXTS = {"conflict": CONFLICT_TEXT, "gone": "does not exist"}
 def _track_progress(handled: "Iterator[Handled]", total: int, verb: str) -> "Iterator[Handled]":
     from rich.progress import track  # noqa: PLC0415  # not for --help
 
-    from outlast.cli.output import make_console  # noqa: PLC0415  # not for --help
-
     console = make_console(stderr=True)
     if total <= _MIN_BAR_TOTAL or not console.is_terminal:
         return handled
     return iter(track(handled, description=verb, total=total, console=console, transient=True))
 
 
-def _print_outcomes(counts: Counter[str], verb: str, *, as_json: bool) -> None:
-    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
-
-    if as_json:
-        print_json({verb: 0, **counts})
-    else:
-        parts = [f"{count} {outcome}" for outcome, count in counts.items()]
-        print_text(", ".join(parts) or "no dead letters match")
-
-
-def _print_dry_run(found: "DryRun", verb: str, *, as_json: bool) -> None:
-    from outlast.cli.output import print_json, print_text, printable_line  # noqa: PLC0415  # not for --help
-
+def _print_dry_run(app: "App", selection: _Selection, verb: str, *, as_json: bool) -> None:
+    found = app.dead_letters.dry_run(**selection.arguments, limit=selection.limit)
     if as_json:
         print_json({"count": found.total, **found._asdict()})
         return
-    print_text(f"{_dead_letters_text(found.total)} {verb}")
+    print_text(f"{count_text(found.total, 'dead letter')} {verb}")
     for word, counts in (("group", found.groups), ("task", found.tasks), ("category", found.categories)):
         for name, count in islice(counts.items(), _MAX_SHOWN):
             print_text(f"  {word} {printable_line(name) or '-'}: {count}")
         if len(counts) > _MAX_SHOWN:
             print_text(f"  … and {len(counts) - _MAX_SHOWN} more", "dim")
-
-
-def _dead_letters_text(count: int) -> str:
-    return f"{count} dead {'letter' if count == 1 else 'letters'}"
 
 
 @click.group()
@@ -461,10 +442,10 @@ def dlq() -> None:
 
 @dlq.command("list")
 @with_filters
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="Dead letters at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app()
-def list_dead_letters(app: "App", *, filters: dict[str, Any], limit: int, as_json: bool) -> None:
+@limit_option("Dead letters", 50)
+@json_rows_option
+@with_app
+def list_dead_letters(app: "App", *, filters: JsonObject, limit: int, as_json: bool) -> None:
     """List dead letters, newest first.
 
     \b
@@ -472,36 +453,28 @@ def list_dead_letters(app: "App", *, filters: dict[str, Any], limit: int, as_jso
       outlast dlq list --since 2h
       outlast dlq list --task scrape --category network --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import make_console, make_table, mask_secrets, print_json, print_text, row_data  # noqa: PLC0415  # not for --help
-
     found = app.dead_letters.list(limit, **filters)
-    if as_json:
-        print_json([row_data(letter) for letter in found])
-        return
-    if not found:
-        _print_none(filters, "list")
-        return
-    columns = {"ID": None, "TASK": 16, "REASON": None, "CATEGORY": 14, "WHEN": None, "ERROR": None}
-    rows = (
-        (
-            letter.id,
-            letter.task_type,
-            letter.reason.value,
-            letter.error_category,
-            relative_time(letter.moved_to_dlq_at),
-            f"{letter.error_type}: {mask_secrets(letter.error_message)}",
-        )
-        for letter in found
-    )
-    make_console().print(make_table(columns, rows))
-    if len(found) == limit:
+    printed = print_list(found, _dead_letters_table, _empty_text(filters, "list"), as_json=as_json)
+    if printed and len(found) == limit:
         print_text(f"{app.dead_letters.count(**filters)} in total; --limit shows more", "dim")
 
 
+@table("ID, TASK:16, REASON, CATEGORY:14, WHEN, ERROR")
+def _dead_letters_table(letter: "DeadLetter") -> Cells:
+    return (
+        letter.id,
+        letter.task_type,
+        letter.reason.value,
+        letter.error_category,
+        relative_time(letter.moved_to_dlq_at),
+        f"{letter.error_type}: {mask_secrets(letter.error_message)}",
+    )
+
+
 @dlq.command("show")
-@click.argument("number", type=ROW_NUMBER, metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@with_app()
+@id_argument
+@json_option
+@with_app
 def show_dead_letter(app: "App", number: int, *, as_json: bool) -> None:
     """Show a dead letter with its failed attempts, the edits of its arguments, and the traceback.
 
@@ -509,9 +482,6 @@ def show_dead_letter(app: "App", number: int, *, as_json: bool) -> None:
     Example:
       outlast dlq show 7
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_json, row_data  # noqa: PLC0415  # not for --help
-    from outlast.queue.dead_letters import masked_edit  # noqa: PLC0415  # not for --help
-
     history = app.dead_letters.show(number)
     edits = [masked_edit(each) for each in app.dead_letters.edits(history.letter.original_task_id)]
     if as_json:
@@ -522,60 +492,44 @@ def show_dead_letter(app: "App", number: int, *, as_json: bool) -> None:
 
 
 def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdit]") -> None:
-    from outlast.cli.output import count_text, facts_table, make_console, mask_secrets, print_attempts, print_traceback  # noqa: PLC0415  # not for --help
-    from outlast.queue.masking import masked_parameters  # noqa: PLC0415  # not for --help
-
     letter = history.letter
     rule = letter.failure.get("rule")
-    make_console().print(
-        facts_table(
-            [
-                ("dead letter", f"{letter.id}, of task {letter.original_task_id} {letter.task_type}"),
-                ("reason", letter.reason.value),
-                ("error", f"{letter.error_type}: {mask_secrets(letter.error_message)}"),
-                ("category", f"{letter.error_category}{f' ({rule})' if rule else ''}"),
-                ("group", letter.fingerprint),
-                ("arguments", masked_parameters(letter.parameters)),
-                ("queue", f"{letter.queue}, priority {letter.priority}"),
-                ("unique key", mask_secrets(letter.unique_key)),
-                ("resource", mask_secrets(letter.resource)),
-                ("failed", count_text(letter.retry_count, "attempt")),
-                ("crashes", letter.crash_count or None),
-                ("replays", letter.replays or None),
-                ("worker", letter.worker_id),
-                ("created", exact_time(letter.created_at)),
-                ("moved", exact_time(letter.moved_to_dlq_at)),
-            ]
-        )
+    print_facts(
+        {
+            "dead letter": f"{letter.id}, of task {letter.original_task_id} {letter.task_type}",
+            "reason": letter.reason.value,
+            "error": f"{letter.error_type}: {mask_secrets(letter.error_message)}",
+            "category": f"{letter.error_category}{f' ({rule})' if rule else ''}",
+            "group": letter.fingerprint,
+            "arguments": masked_parameters(letter.parameters),
+            "queue": f"{letter.queue}, priority {letter.priority}",
+            "unique key": mask_secrets(letter.unique_key),
+            "resource": mask_secrets(letter.resource),
+            "failed": count_text(letter.retry_count, "attempt"),
+            "crashes": letter.crash_count or None,
+            "replays": letter.replays or None,
+            "worker": letter.worker_id,
+            "created": exact_time(letter.created_at),
+            "moved": exact_time(letter.moved_to_dlq_at),
+        }
     )
-    _print_edits(edits)
+    if edits:
+        print_text(f"\nchanged by hand: {count_text(len(edits), 'time')}", "bold")
+    for each in edits:
+        print_text(printable_line(f"{exact_time(each.at)} by {each.who}: {mask_secrets(each.reason)}"))
+        print_text(f"     was {printable_line(each.before)}")
+        print_text(f"     {printable_line(each.patch)}", "dim")
     print_attempts(history.attempts)
     if letter.traceback and not any(attempt.traceback for attempt in history.attempts[-1:]):
         print_traceback(letter.traceback)
 
 
-def _print_edits(edits: "Sequence[PayloadEdit]") -> None:
-    """Print who changed the arguments, oldest first."""
-    from outlast.cli.output import count_text, make_console, mask_secrets, printable_line, styled_text  # noqa: PLC0415  # not for --help
-
-    if not edits:
-        return
-    console = make_console()
-    console.print(styled_text(f"\nchanged by hand: {count_text(len(edits), 'time')}", "bold"))
-    for each in edits:
-        at = f"{each.at.isoformat(timespec='seconds')} ({relative_time(each.at)})"
-        line = f"  {at} by {each.who}: {mask_secrets(each.reason)}"
-        console.print(styled_text(printable_line(line)), soft_wrap=True)
-        console.print(styled_text(f"     was {printable_line(each.before)}"), soft_wrap=True)
-        console.print(styled_text(f"     {printable_line(each.patch)}", "dim"), soft_wrap=True)
-
-
 @dlq.command("groups")
 @with_filters
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="Groups at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app()
-def list_groups(app: "App", *, filters: dict[str, Any], limit: int, as_json: bool) -> None:
+@limit_option("Groups", 50)
+@json_rows_option
+@with_app
+def list_groups(app: "App", *, filters: JsonObject, limit: int, as_json: bool) -> None:
     """Group dead letters by cause, the largest group first.
 
     \b
@@ -583,43 +537,28 @@ def list_groups(app: "App", *, filters: dict[str, Any], limit: int, as_json: boo
       outlast dlq groups
       outlast dlq groups --since 1d --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import make_console, print_json, row_data  # noqa: PLC0415  # not for --help
-
     found = app.dead_letters.groups(limit, **filters)
-    if as_json:
-        print_json([row_data(group) for group in found])
-    elif found:
-        make_console().print(dead_letter_groups_table(found))
-    else:
-        _print_none(filters, "groups")
+    print_list(found, dead_letter_groups_table, _empty_text(filters, "groups"), as_json=as_json)
 
 
-def _print_none(filters: dict[str, Any], command: str) -> None:
-    from outlast.cli.output import print_empty  # noqa: PLC0415  # not for --help
-
+def _empty_text(filters: JsonObject, command: str) -> tuple[str, str]:
+    """Return that there are no dead letters, and what to do."""
     if filters:
-        print_empty("no dead letters match", f"{next_command('dlq', command)} shows all")
-    else:
-        print_empty("no dead letters", f"no task failed for good; {next_command('tasks', 'list')} shows the tasks")
+        return "no dead letters match", f"{next_command('dlq', command)} shows all"
+    return "no dead letters", f"no task failed for good; {next_command('tasks', 'list')} shows the tasks"
 
 
-def dead_letter_groups_table(found: "Sequence[Group]") -> "Table":
+@table("GROUP, SIZE, LAST, TASK:14, CATEGORY:12, ERROR")
+def dead_letter_groups_table(group: "Group") -> Cells:
     """Return the table of groups, with the whole fingerprint for ``--group``."""
-    from outlast.cli.output import make_table, mask_secrets  # noqa: PLC0415  # not for --help
-
-    columns = {"GROUP": None, "SIZE": None, "LAST": None, "TASK": 14, "CATEGORY": 12, "ERROR": None}
-    rows = (
-        (
-            group.fingerprint,
-            group.size,
-            relative_time(group.last_seen),
-            group.task_type,
-            group.error_category,
-            f"{group.error_type}: {mask_secrets(group.error_message)}",
-        )
-        for group in found
+    return (
+        group.fingerprint,
+        group.size,
+        relative_time(group.last_seen),
+        group.task_type,
+        group.error_category,
+        f"{group.error_type}: {mask_secrets(group.error_message)}",
     )
-    return make_table(columns, rows)
 
 
 for _command in (replay, replays, edit, discard, ack, snooze, reopen, note):

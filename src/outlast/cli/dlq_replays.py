@@ -1,13 +1,36 @@
 """``outlast dlq replays``: follow, list, stop and resume the replays that workers run."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import next_command, with_app
-from outlast.cli.errors import EXIT_FAILED
-from outlast.cli.formats import ROW_LIMIT, ROW_NUMBER, exact_time, relative_time
+from outlast.cli.app_options import (
+    flag,
+    id_argument,
+    json_option,
+    json_rows_option,
+    limit_option,
+    next_command,
+    why_option,
+    with_app,
+)
+from outlast.cli.errors import EXIT_FAILED, exit_failed
+from outlast.cli.formats import exact_time, relative_time
+from outlast.cli.output import (
+    Cells,
+    JsonObject,
+    make_console,
+    mask_secrets,
+    print_facts,
+    print_json,
+    print_list,
+    print_text,
+    progress_bar,
+    row_data,
+    table,
+)
+from outlast.report.dead_letters import replay_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +39,6 @@ if TYPE_CHECKING:
 
     from outlast.app import App
     from outlast.ports.triage import Replay
-    from outlast.report.dead_letters import ReplayLine
 
 
 CONFLICT_TEXT = "a live task has the same unique key; it stays a dead letter"
@@ -25,21 +47,8 @@ _WORKER_CHECK_SECONDS = 5.0
 _WORKER_WAIT_SECONDS = 30.0  # how long to wait without a worker, because one may be restarting
 
 
-def masked_replay_line(replay: "Replay") -> "ReplayLine":
-    """Return a replay as it is shown to people, secrets masked."""
-    from outlast.cli.output import mask_secrets  # noqa: PLC0415  # not for --help
-    from outlast.report.dead_letters import replay_line  # noqa: PLC0415  # not for --help
-
-    which = replay.which._replace(text=mask_secrets(replay.which.text))
-    return replay_line(
-        replay._replace(which=which, stopped_by=mask_secrets(replay.stopped_by), reason=mask_secrets(replay.reason))
-    )
-
-
-def replay_data(replay: "Replay") -> dict[str, Any]:
+def replay_data(replay: "Replay") -> JsonObject:
     """Return a replay as JSON data, with the filters that are set."""
-    from outlast.cli.output import mask_secrets, row_data  # noqa: PLC0415  # not for --help
-
     filters = {name: value for name, value in row_data(replay.which).items() if value is not None}
     if "text" in filters:
         filters["text"] = mask_secrets(filters["text"])
@@ -61,38 +70,34 @@ def follow_replay(app: "App", replay: "Replay", *, wait: bool, as_json: bool, ve
 
     The exit code is 1 if the replay stops, if a dead letter stays because of a conflict, or if no worker is alive.
     """
-    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
-
     number = replay.id
     if not as_json:
-        print_text(f"replay {number} {verb}: {masked_replay_line(replay).told}")
+        print_text(f"replay {number} {verb}: {replay_line(replay, mask_secrets).told}")
     if warn_without_worker(app) or not wait:
-        _print_follow_up(number, as_json=as_json, replay=replay)
+        _print_follow_up(replay, as_json=as_json)
         click.get_current_context().exit(EXIT_FAILED if wait else 0)
     try:
         last = _show_progress(_poll_replay(app, replay))
     except KeyboardInterrupt:
         click.echo(f"replay {number} continues without this command", err=True)
-        _print_follow_up(number, as_json=False, replay=replay)
+        _print_follow_up(replay, as_json=False)
         raise
     if as_json:
         print_json(replay_data(last))
     elif last.state == "running":
         warn_without_worker(app)
-        _print_follow_up(number, as_json=False, replay=last)
+        _print_follow_up(last, as_json=False)
     else:
         _print_end(last)
     if last.state != "done" or last.conflicts:
-        click.get_current_context().exit(EXIT_FAILED)
+        exit_failed()
 
 
-def _print_follow_up(number: int, *, as_json: bool, replay: "Replay") -> None:
-    from outlast.cli.output import print_json  # noqa: PLC0415  # not for --help
-
+def _print_follow_up(replay: "Replay", *, as_json: bool) -> None:
     if as_json:
         print_json(replay_data(replay))
         return
-    show, stop = next_command("dlq", "replays", "show", number), next_command("dlq", "replays", "stop", number)
+    show, stop = (next_command("dlq", "replays", verb, replay.id) for verb in ("show", "stop"))
     click.echo(f"to show it: {show}\nto stop it: {stop}", err=True)
 
 
@@ -116,8 +121,6 @@ def _poll_replay(app: "App", replay: "Replay") -> "Iterator[Replay]":
 
 def _show_progress(steps: "Iterator[Replay]") -> "Replay":
     """Show a progress bar on a terminal, or else a line for each stage; return the last state."""
-    from outlast.cli.output import make_console  # noqa: PLC0415  # not for --help
-
     console = make_console(stderr=True)
     if console.is_terminal:
         return _show_bar(steps, console)
@@ -126,28 +129,23 @@ def _show_progress(steps: "Iterator[Replay]") -> "Replay":
         stage = (last.stage, last.replayed > 0)
         if stage != shown and last.state == "running":
             shown = stage
-            click.echo(f"replay {last.id}: {masked_replay_line(last).told}", err=True)
+            click.echo(f"replay {last.id}: {replay_line(last, mask_secrets).told}", err=True)
     return last
 
 
 def _show_bar(steps: "Iterator[Replay]", console: "Console") -> "Replay":
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415  # only on a terminal
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with progress_bar(console) as progress:
         bar = progress.add_task("replayed")
         last = next(steps)
         for last in steps:
-            line = masked_replay_line(last)
+            line = replay_line(last, mask_secrets)
             now = next((step.name.lower() for step in line.steps if step.state == "now"), "replayed")
             progress.update(bar, total=last.total, completed=line.handled, description=now)
     return last
 
 
 def _print_end(last: "Replay") -> None:
-    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
-
-    line = masked_replay_line(last)
+    line = replay_line(last, mask_secrets)
     print_text(f"replay {last.id}: {line.told}", "green" if last.state == "done" and not last.conflicts else "red")
     if line.stopped_by:
         print_text(f"  {line.stopped_by}", "red")
@@ -184,10 +182,10 @@ def replays() -> None:
 
 
 @replays.command("list")
-@click.option("--running", is_flag=True, help="Only replays that are running.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=20, show_default=True, help="Replays at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app()
+@flag("--running", "Only replays that are running.")
+@limit_option("Replays", 20)
+@json_rows_option
+@with_app
 def list_replays(app: "App", *, running: bool, limit: int, as_json: bool) -> None:
     """List replays, newest first.
 
@@ -195,40 +193,27 @@ def list_replays(app: "App", *, running: bool, limit: int, as_json: bool) -> Non
     Example:
       outlast dlq replays list --running
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import make_console, make_table, print_empty, print_json  # noqa: PLC0415  # not for --help
-
     found = app.dead_letters.replays(running=running, limit=limit)
-    if as_json:
-        print_json([replay_data(each) for each in found])
-        return
-    if not found:
-        print_empty(
-            "no replay is running" if running else "no replays",
-            "outlast dlq replay --group GROUP --canary starts one",
-        )
-        return
-    columns = {"ID": None, "STATE": None, "QUEUED": None, "OF": None, "CONFLICTS": None, "STARTED": None, "WHAT": None}
-    rows = (
-        (
-            each.id,
-            each.state,
-            each.replayed,
-            each.total,
-            each.conflicts or None,
-            relative_time(each.created_at),
-            each.what,
-        )
-        for each in map(masked_replay_line, found)
+    empty = (
+        "no replay is running" if running else "no replays",
+        "outlast dlq replay --group GROUP --canary starts one",
     )
-    make_console().print(make_table(columns, rows))
-    if any(each.state == "running" for each in found):
+    printed = print_list(found, _replays_table, empty, as_json=as_json, data=replay_data)
+    if printed and any(each.state == "running" for each in found):
         warn_without_worker(app)
 
 
+@table("ID, STATE, QUEUED, OF, CONFLICTS, STARTED, WHAT")
+def _replays_table(replay: "Replay") -> Cells:
+    line = replay_line(replay, mask_secrets)
+    started = relative_time(line.created_at)
+    return line.id, line.state, line.replayed, line.total, line.conflicts or None, started, line.what
+
+
 @replays.command("show")
-@click.argument("number", type=ROW_NUMBER, metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@with_app()
+@id_argument
+@json_option
+@with_app
 def show_replay(app: "App", number: int, *, as_json: bool) -> None:
     """Show the progress of a replay, and why it stopped.
 
@@ -236,46 +221,36 @@ def show_replay(app: "App", number: int, *, as_json: bool) -> None:
     Example:
       outlast dlq replays show 3
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_json  # noqa: PLC0415  # not for --help
-
     found = app.dead_letters.replay_run(number)
     if as_json:
         print_json(replay_data(found))
         return
-    _print_replay(found)
+    line = replay_line(found, mask_secrets)
+    print_facts(
+        {
+            "replay": f"{line.id}, {line.state}",
+            "what": line.what,
+            "progress": line.told,
+            "stopped by": line.stopped_by or None,
+            "conflicts": ", ".join(map(str, line.conflict_ids)) or None,
+            "rate": line.rate,
+            "steps": ", ".join(f"{step.name}: {step.state}" for step in line.steps) or None,
+            "started by": line.who,
+            "why": line.reason or None,
+            "started": exact_time(line.created_at),
+            "last step": exact_time(line.updated_at),
+            "ended": exact_time(line.ended_at),
+            "resume": next_command("dlq", "replays", "resume", line.id) if line.can_resume else None,
+        }
+    )
     if found.state == "running":
         warn_without_worker(app)
 
 
-def _print_replay(found: "Replay") -> None:
-    from outlast.cli.output import facts_table, make_console  # noqa: PLC0415  # not for --help
-
-    line = masked_replay_line(found)
-    make_console().print(
-        facts_table(
-            [
-                ("replay", f"{line.id}, {line.state}"),
-                ("what", line.what),
-                ("progress", line.told),
-                ("stopped by", line.stopped_by or None),
-                ("conflicts", ", ".join(map(str, line.conflict_ids)) or None),
-                ("rate", line.rate),
-                ("steps", ", ".join(f"{step.name}: {step.state}" for step in line.steps) or None),
-                ("started by", line.who),
-                ("why", line.reason or None),
-                ("started", exact_time(line.created_at)),
-                ("last step", exact_time(line.updated_at)),
-                ("ended", exact_time(line.ended_at)),
-                ("resume", next_command("dlq", "replays", "resume", line.id) if line.can_resume else None),
-            ]
-        )
-    )
-
-
 @replays.command("stop")
-@click.argument("number", type=ROW_NUMBER, metavar="ID")
-@click.option("--why", metavar="TEXT", default="", help="The reason, for the audit log.")
-@with_app()
+@id_argument
+@why_option
+@with_app
 def stop_replay(app: "App", number: int, *, why: str) -> None:
     """Stop a replay. Tasks that it has already queued still run. Exit code 1 if it was not running.
 
@@ -283,21 +258,19 @@ def stop_replay(app: "App", number: int, *, why: str) -> None:
     Example:
       outlast dlq replays stop 3
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
-
     if app.dead_letters.stop_replay(number, why=why):
         print_text(f"replay {number}: stopped; to resume: {next_command('dlq', 'replays', 'resume', number)}", "yellow")
         return
     print_text(f"replay {number}: was not running", "red")
-    click.get_current_context().exit(EXIT_FAILED)
+    exit_failed()
 
 
 @replays.command("resume")
-@click.argument("number", type=ROW_NUMBER, metavar="ID")
-@click.option("--why", metavar="TEXT", default="", help="The reason, for the audit log.")
+@id_argument
+@why_option
 @click.option("--wait/--no-wait", default=True, help="Whether to wait for the end.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object at the end.")
-@with_app()
+@flag("--json", "Print a JSON object at the end.", "as_json")
+@with_app
 def resume_replay(app: "App", number: int, *, why: str, wait: bool, as_json: bool) -> None:
     """Resume a stopped replay: one task, then ten, then the rest. Exit code 1 if it stops again.
 

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from outlast.classify import classify
 from outlast.cli.alerts import untried_alerts_hint
-from outlast.cli.app_options import next_command, store_label, with_app
+from outlast.cli.app_options import flag, json_option, next_command, store_label, with_app
+from outlast.cli.output import print_json, print_text
+from outlast.errors import SchemaError
+from outlast.queue.audit import write_audit
+from outlast.report.doctor import DoctorFinding, clock_finding, finding_text, ledger_findings
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from outlast.app import App
-    from outlast.report.doctor import DoctorFinding
 
 
 _MIN_FREE_SHARE = 0.05  # share of the disk
@@ -24,9 +29,9 @@ _COUNTER_CHECKS = {"ledger", "pairs"}
 
 
 @click.command()
-@click.option("--repair", is_flag=True, help="Recount the counters if they differ from the rows.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@with_app()
+@flag("--repair", "Recount the counters if they differ from the rows.")
+@json_option
+@with_app
 def doctor(app: "App", *, repair: bool, as_json: bool) -> None:
     """Check settings, store and workers, and that no task was lost.
 
@@ -40,9 +45,6 @@ def doctor(app: "App", *, repair: bool, as_json: bool) -> None:
       outlast doctor --json
       outlast doctor --repair
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
-    from outlast.report.doctor import finding_text  # noqa: PLC0415  # not for --help
-
     found = []
     for finding in _run_checks(app):
         found.append(finding)
@@ -68,10 +70,6 @@ def doctor(app: "App", *, repair: bool, as_json: bool) -> None:
 
 def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
     """Yield the result of each check; a store that cannot be used is the last one."""
-    from outlast.classify import classify  # noqa: PLC0415  # not for --help
-    from outlast.errors import SchemaError  # noqa: PLC0415  # not for --help
-    from outlast.report.doctor import DoctorFinding, clock_finding  # noqa: PLC0415  # not for --help
-
     yield DoctorFinding(
         "settings", ok=True, text="outlast.toml and the environment are valid"
     )  # or the app would not exist
@@ -100,17 +98,15 @@ def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
 
 
 def _check_environment(app: "App") -> "Iterator[DoctorFinding]":
-    from outlast.report.doctor import DoctorFinding  # noqa: PLC0415  # not for --help
-
     spool = app.settings.spool
     left, refused = (len([*spool.glob(f"*.{kind}")]) for kind in ("jsonl", "refused"))
     if left:
         todo = "A worker applies them when it starts; start one on this machine."
-        text = f"{_files_text(left)} in {spool} {'is' if left == 1 else 'are'} not stored yet"
+        text = f"{_files_text(left, spool)} {'is' if left == 1 else 'are'} not stored yet"
         yield DoctorFinding("spool", ok=False, text=text, todo=todo)
     if refused:
         todo = "No worker applies them; their tasks ran again. Check the files (*.refused), then delete or move them."
-        text = f"{_files_text(refused)} in {spool} {'was' if refused == 1 else 'were'} refused by the store"
+        text = f"{_files_text(refused, spool)} {'was' if refused == 1 else 'were'} refused by the store"
         yield DoctorFinding("refused", ok=None, text=text, todo=todo)
     if not left:
         yield DoctorFinding("spool", ok=True, text="no outcomes are waiting to be stored")
@@ -138,25 +134,20 @@ def _check_environment(app: "App") -> "Iterator[DoctorFinding]":
 
 
 def _check_ledger(app: "App") -> "list[DoctorFinding]":
-    from outlast.report.doctor import ledger_findings  # noqa: PLC0415  # not for --help
-
     return ledger_findings(*app.store.counter_check())
 
 
 def _repair_counters(app: "App", found: "list[DoctorFinding]") -> "DoctorFinding | None":
     """Recount the counters, with an audit entry; return how many dead letters were rebuilt, if any."""
-    from outlast.queue.audit import write_audit  # noqa: PLC0415  # not for --help
-    from outlast.report.doctor import DoctorFinding  # noqa: PLC0415  # not for --help
-
     off = [each.text for each in found if each.ok is False and each.check in _COUNTER_CHECKS]
     write_audit(app.store, "mend_books", "books", {"off": off})
     count = app.store.recount().get("rebuilt", 0)
     if not count:
         return None
-    dead_letters = "1 dead letter was" if count == 1 else f"{count:,} dead letters were"
+    dead_letters = counted(count, "dead letter was", "dead letters were")
     text = f"{dead_letters} rebuilt from the failed task and its last attempt"
     return DoctorFinding("rebuilt", ok=None, text=text, todo="outlast dlq list shows them; nothing was lost.")
 
 
-def _files_text(count: int) -> str:
-    return "1 file of outcomes" if count == 1 else f"{count:,} files of outcomes"
+def _files_text(count: int, spool: Path) -> str:
+    return f"{counted(count, 'file')} of outcomes in {spool}"

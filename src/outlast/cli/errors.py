@@ -1,6 +1,6 @@
 """Errors of the command line: a line with what is wrong, a line with what to do, and an exit code.
 
-Also the groups that import a command when it is used, so that ``outlast --help`` and completion are fast.
+Also the group that imports a command when it is used, so that ``outlast --help`` and completion are fast.
 
 Exit codes: 0 done; 1 it failed (no such task, missing tables, database not reached, a conflict); 2 wrong usage
 (options, settings, arguments of a task); 130 Ctrl-C.
@@ -12,50 +12,14 @@ import importlib
 import os
 import re
 import sys
-from typing import IO, Any
+from collections.abc import Iterable
+from typing import IO, Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
 from outlast.errors import ConfigError, OutlastError, PayloadError
 from outlast.redact import MASK, safe_text
-
-
-class LazyGroup(click.Group):
-    """A group that imports a command when it is called.
-
-    Args:
-        lazy: For each command name, ``module:attribute`` and the line that ``--help`` shows.
-    """
-
-    def __init__(self, *args: Any, lazy: dict[str, tuple[str, str]], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.lazy = lazy
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the command names in the order of the definition."""
-        return [*self.lazy, *super().list_commands(ctx)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command and return it."""
-        if cmd_name not in self.lazy:
-            return super().get_command(ctx, cmd_name)
-        module, _, attribute = self.lazy[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # as click calls it
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[Any]]":
-        """Complete command names without importing the commands, and options."""
-        names = [
-            CompletionItem(name, help=line) for name, (_, line) in self.lazy.items() if name.startswith(incomplete)
-        ]
-        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
-
 
 _DRIVERS = {"sqlite3", "psycopg", "psycopg_pool"}
 _DEFAULT_DATABASE_HINT = "check the URL; outlast db check tests the connection"
@@ -104,15 +68,8 @@ def database_hint(error: BaseException) -> str | None:
     if not any(kind.__module__.partition(".")[0] in _DRIVERS for kind in type(error).__mro__):
         return None
     text = f"{type(error).__name__}: {error}"
-    for pattern, hint in _DATABASE_HINTS:
-        if re.search(pattern, text, re.IGNORECASE):
-            return hint
-    return _DEFAULT_DATABASE_HINT
-
-
-def file_hint(error: OSError) -> str:
-    """Return what to do about an error of the operating system."""
-    return _FILE_HINTS.get(error.errno or 0, "fix the problem and try again")
+    found = (hint for pattern, hint in _DATABASE_HINTS if re.search(pattern, text, re.IGNORECASE))
+    return next(found, _DEFAULT_DATABASE_HINT)
 
 
 def message_hint(text: str) -> str:
@@ -124,6 +81,11 @@ EXIT_FAILED, _EXIT_USAGE, _EXIT_INTERRUPTED = 1, 2, 130
 _LIST_SEPARATOR = "\n  "  # before each of several mistakes
 _HINT_SEPARATOR = "; "  # between what is wrong and what to do
 _URL_PASSWORD = re.compile(r"(://[^\s:/@]{0,200}:)[^\s@]{1,500}@")
+
+
+def exit_failed() -> NoReturn:
+    """End the command with exit code 1."""
+    click.get_current_context().exit(EXIT_FAILED)
 
 
 class CommandError(click.ClickException):
@@ -145,9 +107,7 @@ class CommandError(click.ClickException):
         message, hint = self.safe(self.message), self.safe(self.hint)
         if not hint:
             message, _, hint = message.partition(_HINT_SEPARATOR)
-        click.secho(f"Error: {message}", file=file or sys.stderr, fg="red")
-        if hint:
-            click.echo(f"  {hint}", file=file or sys.stderr)
+        _show_lines([message, hint] if hint else [message], file)
 
     def safe(self, text: str) -> str:
         """Return the text without secrets and control characters, in one line."""
@@ -173,10 +133,14 @@ class MultipleMistakesError(InvalidUsageError):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write all lines, each without secrets and control characters."""
-        heading, *lines = self.message.split(_LIST_SEPARATOR)
-        click.secho(f"Error: {_redacted_line(heading)}", file=file or sys.stderr, fg="red")
-        for line in lines:
-            click.echo(f"  {_redacted_line(line)}", file=file or sys.stderr)
+        _show_lines(map(_redacted_line, self.message.split(_LIST_SEPARATOR)), file)
+
+
+def _show_lines(lines: Iterable[str], file: IO[Any] | None) -> None:
+    heading, *others = lines
+    click.secho(f"Error: {heading}", file=file or sys.stderr, fg="red")
+    for line in others:
+        click.echo(f"  {line}", file=file or sys.stderr)
 
 
 def _redacted_line(text: str) -> str:
@@ -185,8 +149,40 @@ def _redacted_line(text: str) -> str:
     return " ".join(default_classifier().redact(text).split())
 
 
-class RootGroup(LazyGroup):
-    """The outermost group: turns the errors of all commands into messages and exit codes."""
+class RootGroup(click.Group):
+    """The outermost group: imports a command when it is called, and turns errors into messages and exit codes.
+
+    Args:
+        lazy: For each command name, ``module:attribute`` and the line that ``--help`` shows.
+    """
+
+    def __init__(self, *args: Any, lazy: dict[str, tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the command names in the order of the definition."""
+        return [*self.lazy, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command and return it."""
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # as click calls it
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[Any]]":
+        """Complete command names without importing the commands, and options."""
+        names = [
+            CompletionItem(name, help=line) for name, (_, line) in self.lazy.items() if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line. A closed pipe ends it without a message."""
@@ -194,7 +190,7 @@ class RootGroup(LazyGroup):
             return super().main(*args, **kwargs)
         except OSError as error:  # of --help and --version, which are written before any command runs
             _flush_output()
-            CommandError(_output_error_text(error), _OUTPUT_ERROR_HINT).show()
+            _output_error(error).show()
             sys.exit(EXIT_FAILED)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
@@ -219,7 +215,7 @@ class RootGroup(LazyGroup):
             raise _usage_error(error) from None
         except Exception as error:
             if isinstance(error, OSError) and not _flush_output():
-                raise CommandError(_output_error_text(error), _OUTPUT_ERROR_HINT) from error
+                raise _output_error(error) from error
             command_error = _to_command_error(error)
             if command_error is None:
                 raise
@@ -239,11 +235,9 @@ def _flush_output() -> bool:
     return True
 
 
-_OUTPUT_ERROR_HINT = "free some disk space, or write elsewhere"
-
-
-def _output_error_text(error: OSError) -> str:
-    return f"the output cannot be written: {error.strerror or error}"
+def _output_error(error: OSError) -> CommandError:
+    message = f"the output cannot be written: {error.strerror or error}"
+    return CommandError(message, "free some disk space, or write elsewhere")
 
 
 def _usage_error(error: click.UsageError) -> click.ClickException:
@@ -280,5 +274,5 @@ def _to_command_error(error: Exception) -> CommandError | None:
     if isinstance(error, UnicodeEncodeError):
         return InvalidUsageError("an argument is not valid UTF-8", "type it instead of pasting it")
     if isinstance(error, OSError) and error.errno is not None:
-        return CommandError(text, file_hint(error))
+        return CommandError(text, _FILE_HINTS.get(error.errno, "fix the problem and try again"))
     return None

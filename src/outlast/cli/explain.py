@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -17,12 +17,16 @@ from outlast.classify import default_classifier
 from outlast.classify.classifier import NOTHING_MATCHED
 from outlast.classify.codes import CODES, ERRNOS, judge_sqlstate
 from outlast.classify.libraries import FILES
-from outlast.cli.app_options import with_app
+from outlast.cli.app_options import flag, option, with_app
+from outlast.cli.output import JsonObject, print_json, print_text
 from outlast.config import configure
 from outlast.decide.explanation import Explanation
 from outlast.decide.explanation import explain as explain_error
 from outlast.failure import Category, Evidence, Origin
+from outlast.queue.failure_groups import LARGEST_GROUPS, sampled_groups
 from outlast.redact import MASK
+from outlast.report.classification import suggestions
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,9 +114,8 @@ def make_error(name: str, message: str) -> BaseException:
     if kind is None:
         module, _, bare = name.rpartition(".")
         kind = type(bare, (Exception,), {"__module__": module or "__main__", "__qualname__": bare})
-    found = _ERRNO_PATTERN.match(message)
     error = _make_instance(kind, message)
-    if isinstance(error, OSError) and found is not None:
+    if isinstance(error, OSError) and (found := _ERRNO_PATTERN.match(message)):
         error.errno = int(found[1])
     return error
 
@@ -231,7 +234,7 @@ _NO_RULE = "# nothing distinguishes it from other errors; raise your own excepti
 _MAX_MESSAGE_CHARS = 160
 
 
-@with_app()
+@with_app
 def show_suggestions(app: "App", *, as_json: bool) -> None:
     """Print a rule for each stored failure that is unknown or classified by weak evidence.
 
@@ -239,10 +242,6 @@ def show_suggestions(app: "App", *, as_json: bool) -> None:
         app: The app whose store to read.
         as_json: Whether to print JSON.
     """
-    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
-    from outlast.queue.failure_groups import LARGEST_GROUPS, sampled_groups  # noqa: PLC0415  # not for --help
-    from outlast.report.classification import suggestions  # noqa: PLC0415  # not for --help
-
     found = suggestions(sampled_groups(app.store), default_classifier().rules)
     if as_json:
         print_json([each._asdict() for each in found])
@@ -264,15 +263,11 @@ def _rule_comments(suggestion: "Suggestion") -> list[str]:
     line = " ".join(suggestion.message.split())
     shown = f"{line[:_MAX_MESSAGE_CHARS]} …" if len(line) > _MAX_MESSAGE_CHARS else line
     matched = (
-        f"Matches {_plural_text(suggestion.failures, 'failure')} in {_plural_text(len(suggestion.groups), 'group')}, "
-        f"{_plural_text(suggestion.dead, 'dead letter')}."
+        f"Matches {counted(suggestion.failures, 'failure')} in {counted(len(suggestion.groups), 'group')}, "
+        f"{counted(suggestion.dead, 'dead letter')}."
     )
     title = f"# {suggestion.title}: {shown}" if shown else f"# {suggestion.title}"
     return [title, f"# {suggestion.because} Now {suggestion.category}. {matched}"]
-
-
-def _plural_text(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 _MAX_READ_BYTES = 100_000_000
@@ -287,10 +282,10 @@ _MAX_RULE_CHARS = 200
     "--credentials/--no-credentials", default=None, help="Whether the request carried credentials (decides a 403)."
 )
 @click.option("--config", type=click.Path(dir_okay=False), help="An outlast.toml with your rules.")
-@click.option("--unknown", is_flag=True, help="Suggest rules for stored failures that are unknown or uncertain.")
-@click.option("--app", "reference", metavar="MODULE:APP", help="With --unknown: the app whose store to read.")
-@click.option("--url", metavar="URL", help="With --unknown: the store. Default: as for all commands.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@flag("--unknown", "Suggest rules for stored failures that are unknown or uncertain.")
+@option("--app", "MODULE:APP", "With --unknown: the app whose store to read.", "reference")
+@option("--url", "URL", "With --unknown: the store. Default: as for all commands.")
+@flag("--json", "Print JSON.", "as_json")
 def explain(  # noqa: PLR0913  # its options
     words: tuple[str, ...],
     headers: tuple[str, ...],
@@ -320,13 +315,11 @@ def explain(  # noqa: PLR0913  # its options
     """  # noqa: D301  # click reads the control character, not a backslash
     if unknown:
         if words or headers or credentials is not None or config is not None:
-            message = "--unknown can only be combined with --app, --url and --json"
-            raise click.UsageError(message)
+            raise click.UsageError("--unknown can only be combined with --app, --url and --json")
         show_suggestions(reference=reference, url=url, as_json=as_json)
         return
     if reference is not None or url is not None:
-        message = "--app and --url need --unknown; for example: outlast explain --unknown --app jobs:app"
-        raise click.UsageError(message)
+        raise click.UsageError("--app and --url need --unknown; for example: outlast explain --unknown --app jobs:app")
     configure(config)
     subject = (
         _read_input()
@@ -334,8 +327,9 @@ def explain(  # noqa: PLR0913  # its options
         else parse_subject(" ".join(words), _parse_headers(headers), credentials_sent=credentials)
     )
     if (headers or credentials is not None) and not (isinstance(subject, Evidence) and subject.http_status):
-        message = "--header and --credentials need an HTTP status; for example: outlast explain 403 --credentials"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            "--header and --credentials need an HTTP status; for example: outlast explain 403 --credentials"
+        )
     explained = explain_error(subject, classifier=default_classifier())
     if as_json:
         click.echo(json.dumps(_explanation_data(explained, subject), ensure_ascii=False, indent=2))
@@ -345,15 +339,13 @@ def explain(  # noqa: PLR0913  # its options
 
 def _read_input() -> BaseException:
     if sys.stdin.isatty():
-        message = "there is nothing to explain; give an error, or pipe a traceback into this command"
-        raise click.UsageError(message)
+        raise click.UsageError("there is nothing to explain; give an error, or pipe a traceback into this command")
     text = sys.stdin.read(_MAX_READ_BYTES)[-_MAX_INPUT_CHARS:]  # only the last error is explained
     error = parse_error_text(text)
     if error is not None:
         return error
     if not text.strip():
-        message = "standard input is empty; pipe a traceback or a text into this command"
-        raise click.UsageError(message)
+        raise click.UsageError("standard input is empty; pipe a traceback or a text into this command")
     return Exception(text.strip())
 
 
@@ -362,13 +354,14 @@ def _parse_headers(headers: tuple[str, ...]) -> dict[str, str]:
     for header in headers:
         name, colon, value = header.partition(":")
         if not colon or not name.strip():
-            message = f"{header!r} is not a header; write it as 'Retry-After: 120'"
-            raise click.BadParameter(message, param_hint="--header")
+            raise click.BadParameter(
+                f"{header!r} is not a header; write it as 'Retry-After: 120'", param_hint="--header"
+            )
         parsed[name.strip()] = value.strip()
     return parsed
 
 
-def _explanation_data(explained: Explanation, subject: BaseException | Evidence) -> dict[str, Any]:
+def _explanation_data(explained: Explanation, subject: BaseException | Evidence) -> JsonObject:
     return {
         **explained.failure.to_dict(),
         "strength": explained.strength.value,

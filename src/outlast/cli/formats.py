@@ -1,43 +1,45 @@
 """Times, durations, numbers and rates: the types of options, and the text that commands print."""
 
+import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from outlast import clock
 from outlast.units import DURATION_FORMAT, RATE_FORMAT, parse_duration, parse_rate
 
-if TYPE_CHECKING:
-    _FloatBase = click.ParamType[float]
-    _IntegerBase = click.ParamType[int]
-    _TimeBase = click.ParamType[datetime]
-else:
-    _FloatBase = _IntegerBase = _TimeBase = click.ParamType  # not generic before click 8.4
-
-
 _SHOWN_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 _MINUTE, _HOUR = 60, 3600
 
 
-def _now() -> datetime:
+def now() -> datetime:
+    """Return the current time."""
     return datetime.fromtimestamp(clock.now(), UTC)
 
 
-class _DurationType(_FloatBase):
-    """Seconds, or a number with a unit."""
+class ParsedType(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
+    """The type of an option that a function parses.
 
-    name = "span"
+    Args:
+        name: Its name in help texts.
+        parse: Returns the value of a text; None if the text is not valid.
+        problem: The end of the error message for a text that is not valid.
+    """
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds."""
-        seconds = parse_duration(str(value))
-        if seconds is None:
-            self.fail(f"{value!r} is not a duration; {DURATION_FORMAT}", param, ctx)
-        return seconds
+    def __init__(self, name: str, parse: Callable[[str], object], problem: str) -> None:
+        self.name, self._parse, self._problem = name, parse, problem
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the parsed value."""
+        parsed = self._parse(str(value))
+        if parsed is None:
+            self.fail(f"{value!r} {self._problem}", param, ctx)
+        return parsed
 
 
-class _TimeType(_TimeBase):
+class _TimeType(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
     """An ISO time with its UTC offset."""
 
     name = "time"
@@ -68,24 +70,27 @@ def _is_iso(text: str) -> bool:
 class _PastTimeType(_TimeType):
     """An ISO time with its UTC offset, or how long ago."""
 
-    name = "time"
     _expected = "give how long ago, such as 15m, 2h or 3d, or a time such as 2026-11-15T10:00:00+00:00"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Return an aware datetime."""
         seconds = None if _is_iso(str(value)) else parse_duration(str(value))
-        return super().convert(value, param, ctx) if seconds is None else _now() - timedelta(seconds=seconds)
+        return super().convert(value, param, ctx) if seconds is None else now() - timedelta(seconds=seconds)
 
 
-DURATION, TIME, PAST_TIME = _DurationType(), _TimeType(), _PastTimeType()
-"""Types of options: seconds; a time; a time or how long ago."""
+TIME, PAST_TIME = _TimeType(), _PastTimeType()
+"""Types of options: a time; a time or how long ago."""
+DURATION = ParsedType("span", parse_duration, f"is not a duration; {DURATION_FORMAT}")
+"""Type of an option: seconds."""
+RATE = ParsedType("rate", parse_rate, f"is not a rate; {RATE_FORMAT}")
+"""Type of an option: tasks per second."""
 
 
 def relative_time(moment: datetime | None) -> str:
     """Return a time relative to now: ``5m ago``, ``in 2h``, ``now``; a dash for None."""
     if moment is None:
         return "-"
-    seconds = (moment - _now()).total_seconds()
+    seconds = (moment - now()).total_seconds()
     if abs(seconds) < 1:
         return "now"
     unit, size = next(each for each in _SHOWN_UNITS if round(abs(seconds)) >= each[1])
@@ -113,39 +118,32 @@ def duration_text(seconds: float | None) -> str | None:
 _MAX_NUMBER_DIGITS = 20
 
 
-class _NumberType(_IntegerBase):
-    """A whole number from 1; click's own range type would show the upper bound in every help text."""
+def _number_type(largest: int) -> ParsedType:
+    """Return a type for whole numbers from 1; click's own would show the upper bound in every help text."""
 
-    name = "number"
-
-    def __init__(self, largest: int) -> None:
-        self.largest = largest
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number."""
-        text = str(value)
+    def parse(text: str) -> int | None:
         number = int(text) if len(text) <= _MAX_NUMBER_DIGITS and text.isascii() and text.isdecimal() else 0
-        if not 1 <= number <= self.largest:
-            self.fail(f"{value!r} is not a valid number; give a whole number from 1 to {self.largest}", param, ctx)
-        return number
+        return number if 1 <= number <= largest else None
+
+    return ParsedType("number", parse, f"is not a valid number; give a whole number from 1 to {largest}")
 
 
-ROW_NUMBER, ROW_LIMIT = _NumberType(2**63 - 1), _NumberType(2**31 - 1)
+ROW_NUMBER, ROW_LIMIT = _number_type(2**63 - 1), _number_type(2**31 - 1)
 """Types of options: the number of a row, such as a task; how many rows at most. Every database can hold them."""
 
 
-class _RateType(_FloatBase):
-    """A rate such as ``10/s``, ``30/min`` or ``100/h``."""
-
-    name = "rate"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return tasks per second."""
-        rate = parse_rate(value)
-        if rate is None:
-            self.fail(f"{value!r} is not a rate; {RATE_FORMAT}", param, ctx)
-        return rate
+def parse_json_option(text: str, option: str) -> Any:
+    """Return the value of an option that takes JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"not valid JSON: {error}", param_hint=option) from None
 
 
-RATE = _RateType()
-"""Type of an option: tasks per second."""
+def parse_json_or_text(text: str, *, is_text: bool) -> Any:
+    """Return a JSON value; the text itself if it is not valid JSON, or if a text is expected and it is none."""
+    try:
+        value = json.loads(text, parse_constant=str)
+    except (ValueError, RecursionError):
+        return text
+    return text if is_text and not isinstance(value, str) else value

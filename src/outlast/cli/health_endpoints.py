@@ -4,17 +4,19 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+from outlast import clock
+from outlast.cli.app_options import F, option
+from outlast.errors import ConfigError
 
 if TYPE_CHECKING:
     from outlast.app import App
     from outlast.health import Finding, HealthChecker, HealthReport
     from outlast.queue.worker import Worker
 
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 TOKEN_VARIABLE = "OUTLAST_HEALTH_TOKEN"  # noqa: S105  # the name of the variable
 _LOCAL_HOST = "127.0.0.1"
@@ -41,18 +43,17 @@ class ProcessState(NamedTuple):
 
 def with_health_options(command: F) -> F:
     """Add the options ``--health-port`` and ``--health-host`` to a command."""
-    port = click.option(
+    port = option(
         "--health-port",
+        "PORT",
+        "Serve /health and /ready on this port, and /metrics with a token; 0 picks a free port and logs it.",
         type=click.IntRange(0, _MAX_PORT),
-        metavar="PORT",
-        help="Serve /health and /ready on this port, and /metrics with a token; 0 picks a free port and logs it.",
     )
-    host = click.option(
+    host = option(
         "--health-host",
-        metavar="HOST",
+        "HOST",
+        f"Address to listen on; 0.0.0.0 allows everybody. Reasons are shown to requests with ${TOKEN_VARIABLE}.",
         default=_LOCAL_HOST,
-        show_default=True,
-        help=f"Address to listen on; 0.0.0.0 allows everybody. Reasons are shown to requests with ${TOKEN_VARIABLE}.",
     )
     return port(host(command))
 
@@ -73,7 +74,6 @@ def serve_health(app: "App", state: ProcessState, port: int | None, host: str) -
     if port is None:
         yield
         return
-    from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
     from outlast.health import HealthServer  # noqa: PLC0415  # only with --health-port
 
     token = os.environ.get(TOKEN_VARIABLE)
@@ -82,8 +82,7 @@ def serve_health(app: "App", state: ProcessState, port: int | None, host: str) -
         try:
             server = HealthServer(_checker(app, state), port, host, token, metrics)
         except ConfigError as error:
-            message = f"{error} ({TOKEN_VARIABLE})" if str(error).startswith("token") else str(error)
-            raise ConfigError(message) from None
+            raise ConfigError(f"{error} ({TOKEN_VARIABLE})" if str(error).startswith("token") else str(error)) from None
         stack.enter_context(server)
         shown = f"[{server.host}]" if ":" in server.host else server.host
         log.info(
@@ -98,7 +97,6 @@ def serve_health(app: "App", state: ProcessState, port: int | None, host: str) -
 
 def _metrics(app: "App", stack: ExitStack) -> "tuple[Callable[[], tuple[bytes, str]] | None, str]":
     """Return the function that renders the metrics until the stack closes, and a note for the log."""
-    from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
     from outlast.observe.prometheus import exposing  # noqa: PLC0415  # only with --health-port
 
     try:
@@ -124,7 +122,6 @@ def heartbeat_check(app: "App", worker: "Worker") -> "Callable[[], Finding]":
 
 
 def _checker(app: "App", state: ProcessState) -> "HealthChecker":
-    from outlast import clock  # noqa: PLC0415  # only with --health-port
     from outlast.health import Finding, HealthChecker  # noqa: PLC0415  # only with --health-port
 
     class Checker(HealthChecker):

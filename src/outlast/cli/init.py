@@ -4,6 +4,10 @@ from pathlib import Path
 
 import click
 
+from outlast.cli.app_options import flag
+from outlast.cli.output import print_text
+from outlast.errors import ConfigError
+
 _FILE = "outlast.toml"
 TEMPLATE = """\
 # Settings of Outlast. Programs read them with outlast.configure(); the command `outlast` reads them too.
@@ -60,7 +64,7 @@ max_delay = 300.0
     show_default=True,
     help="The file to write.",
 )
-@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+@flag("--force", "Overwrite the file if it exists.")
 def init(path: Path, *, force: bool) -> None:
     """Write an outlast.toml with every setting explained.
 
@@ -69,16 +73,11 @@ def init(path: Path, *, force: bool) -> None:
       outlast init
       outlast init --path config/outlast.toml
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
-    from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
-
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(TEMPLATE)
     except FileExistsError:
-        message = f"{path} already exists; --force overwrites it"
-        raise ConfigError(message) from None
+        raise ConfigError(f"{path} already exists; --force overwrites it") from None
     except OSError as error:
-        message = f"{path} cannot be written: {error.strerror or error}"
-        raise ConfigError(message) from None
+        raise ConfigError(f"{path} cannot be written: {error.strerror or error}") from None
     print_text(f"wrote {path}; next: outlast db init", "green")

@@ -2,36 +2,64 @@
 
 import logging
 import sys
-import traceback
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from outlast.cli.app_options import next_command, with_app
+from outlast.classify import classify
+from outlast.cli.app_options import flag, json_option, json_rows_option, limit_option, next_command, option, with_app
 from outlast.cli.completion import category_names, run_ids
-from outlast.cli.errors import EXIT_FAILED, CommandError
+from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import ROW_LIMIT, duration_text, exact_time, relative_time
-from outlast.cli.logs import LEVELS, quiet_clients, set_up_logs
+from outlast.cli.job_views import (
+    failure_groups_table,
+    find_run,
+    print_run_summary,
+    recent_runs,
+    run_data,
+    run_summary_data,
+    show_progress,
+)
+from outlast.cli.logs import quiet_clients, set_up_logs, with_log_options
+from outlast.cli.output import (
+    Cells,
+    JsonObject,
+    make_console,
+    make_table,
+    mask_secrets,
+    print_empty,
+    print_facts,
+    print_json,
+    print_list,
+    print_text,
+    print_user_traceback,
+    row_data,
+    table,
+)
+from outlast.config import configure
+from outlast.errors import OutlastError
+from outlast.failure import Category
+from outlast.ports.job_rows import TargetStatus
+from outlast.queue.masking import masked_value
+from outlast.report.job_runs import DIED, comparison_text, remaining_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from datetime import datetime
 
     from rich.table import Table
 
     from outlast.app import App
-    from outlast.cli.job_views import JobRunView
     from outlast.cli.loader import LoadedJob
     from outlast.jobs.job import Job
     from outlast.jobs.tally import RunTally
-    from outlast.ports.job_rows import Jobs, TargetRow, TargetStatus
+    from outlast.ports.job_rows import Jobs, TargetRow
+    from outlast.report.job_runs import JobRunView
 
 
 _LOGGER = "outlast.jobs"
 _LAST_RUN = "last"
-_MAX_TRACEBACK_CHARS = 32_768
 
 
 class _RunArguments(NamedTuple):
@@ -50,32 +78,20 @@ class _RunArguments(NamedTuple):
 
 @click.command("run")
 @click.argument("reference", metavar="MODULE:JOB")
-@click.option("--name", metavar="NAME", help="Name of the job, if MODULE:JOB is an app with several.")
-@click.option(
+@option("--name", "NAME", "Name of the job, if MODULE:JOB is an app with several.")
+@option(
     "--only-failed",
-    metavar="RUN",
-    help="Start a new run with the failed and deferred targets of a run; 'last' is the job's last run.",
+    "RUN",
+    "Start a new run with the failed and deferred targets of a run; 'last' is the job's last run.",
 )
-@click.option(
-    "--resume",
-    metavar="RUN",
-    help="Continue an unfinished run; completed targets are skipped; 'last' is the job's last run.",
-)
-@click.option("--limit", type=ROW_LIMIT, metavar="N", help="Targets at most.")
-@click.option(
-    "--concurrency", type=click.IntRange(min=1), metavar="N", default=8, show_default=True, help="Concurrent targets."
-)
-@click.option(
-    "--from-raw", is_flag=True, help="Process stored raw objects again, without fetching; the job needs etl=…."
-)
-@click.option("--dry-run", is_flag=True, help="Ask handlers to write nothing, and store no run.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object; show no progress.")
-@click.option("--no-progress", is_flag=True, help="Show no progress bar and log no progress.")
-@click.option(
-    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
-    help="The lowest level that is logged.",
-)  # fmt: skip
-@click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
+@option("--resume", "RUN", "Continue an unfinished run; completed targets are skipped; 'last' is the job's last run.")
+@option("--limit", "N", "Targets at most.", type=ROW_LIMIT)
+@option("--concurrency", "N", "Concurrent targets.", type=click.IntRange(min=1), default=8)
+@flag("--from-raw", "Process stored raw objects again, without fetching; the job needs etl=….")
+@flag("--dry-run", "Ask handlers to write nothing, and store no run.")
+@flag("--json", "Print the summary as a JSON object; show no progress.", "as_json")
+@flag("--no-progress", "Show no progress bar and log no progress.")
+@with_log_options("info")
 def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> None:
     """Run a job over its targets.
 
@@ -98,10 +114,8 @@ def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> 
     """  # noqa: D301  # click reads the control character, not a backslash
     arguments = _RunArguments(**options)
     if arguments.resume is not None and arguments.only_failed is not None:
-        message = "--resume continues a run, --only-failed starts a new one; give only one of them"
-        raise click.UsageError(message)
+        raise click.UsageError("--resume continues a run, --only-failed starts a new one; give only one of them")
     from outlast.cli.loader import load_job  # noqa: PLC0415  # not for --help
-    from outlast.config import configure  # noqa: PLC0415  # not for --help
 
     set_up_logs(log_level, as_json=arguments.json_logs)
     quiet_clients(log_level)
@@ -114,7 +128,7 @@ def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> 
     finally:
         loaded.close()
     if data["exit_code"]:
-        click.get_current_context().exit(EXIT_FAILED)
+        exit_failed()
 
 
 def _resolve_last_run(loaded: "LoadedJob", arguments: _RunArguments) -> _RunArguments:
@@ -124,8 +138,7 @@ def _resolve_last_run(loaded: "LoadedJob", arguments: _RunArguments) -> _RunArgu
     job = loaded.job
     found = [] if job.store is None or not job.ledger else job.store.runs(job.name, 1)
     if not found:
-        message = f"job {job.name} has no run yet; start one without --resume and --only-failed"
-        raise CommandError(message)
+        raise CommandError(f"job {job.name} has no run yet; start one without --resume and --only-failed")
     run_id = found[0].id
     return arguments._replace(
         resume=run_id if arguments.resume == _LAST_RUN else arguments.resume,
@@ -133,14 +146,15 @@ def _resolve_last_run(loaded: "LoadedJob", arguments: _RunArguments) -> _RunArgu
     )
 
 
-def _run_job(loaded: "LoadedJob", arguments: _RunArguments) -> dict[str, Any]:
-    from outlast.cli.job_views import run_summary_data  # noqa: PLC0415  # not for --help
-
+def _run_job(loaded: "LoadedJob", arguments: _RunArguments) -> JsonObject:
     job = loaded.job.from_raw() if arguments.from_raw else loaded.job
+    progress_display: AbstractContextManager[Callable[[RunTally], None] | None] = nullcontext()
+    if not arguments.as_json and not arguments.no_progress:
+        progress_display = show_progress(job.name, plain=arguments.json_logs)
     on_terminal = not arguments.json_logs and sys.stderr.isatty() and sys.stdout.isatty()
     with _collect_summaries(hidden=on_terminal and not arguments.as_json) as summaries:
         try:
-            with _explain_target_errors(job), _progress_display(job, arguments) as progress:
+            with _explain_target_errors(job), progress_display as progress:
                 summary = job.run(
                     concurrency=arguments.concurrency,
                     resume=arguments.resume,
@@ -165,10 +179,6 @@ def _explain_target_errors(job: "Job") -> "Iterator[None]":
     if original is None:
         yield
         return
-    from outlast.classify import classify  # noqa: PLC0415  # not for --help
-    from outlast.errors import OutlastError  # noqa: PLC0415  # not for --help
-    from outlast.queue.masking import masked_text  # noqa: PLC0415  # not for --help
-    from outlast.redact import safe_text  # noqa: PLC0415  # not for --help
 
     def targets() -> "Iterable[Any]":
         try:
@@ -177,10 +187,8 @@ def _explain_target_errors(job: "Job") -> "Iterator[None]":
             raise
         except Exception as error:
             trace = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without this frame
-            frames = traceback.format_exception(type(error), error, trace)
-            click.echo(safe_text(masked_text("".join(frames)), _MAX_TRACEBACK_CHARS), err=True)
-            message = f"the targets of {job.name} cannot be listed: {classify(error)}"
-            raise CommandError(message) from error
+            print_user_traceback(error, trace)
+            raise CommandError(f"the targets of {job.name} cannot be listed: {classify(error)}") from error
 
     job.targets = targets
     try:
@@ -189,24 +197,14 @@ def _explain_target_errors(job: "Job") -> "Iterator[None]":
         job.targets = original
 
 
-def _progress_display(
-    job: "Job", arguments: _RunArguments
-) -> "AbstractContextManager[Callable[[RunTally], None] | None]":
-    from outlast.cli.job_views import show_progress  # noqa: PLC0415  # not for --help
-
-    if arguments.as_json or arguments.no_progress:
-        return nullcontext()
-    return show_progress(job.name, plain=arguments.json_logs)
-
-
 @contextmanager
-def _collect_summaries(*, hidden: bool) -> "Iterator[list[dict[str, Any]]]":
+def _collect_summaries(*, hidden: bool) -> "Iterator[list[JsonObject]]":
     """Within the block, collect the summaries that are logged, because a run that raises logs one too.
 
     Args:
         hidden: Whether to keep them out of the log, because the same is printed as a table.
     """
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
 
     class SummaryHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -229,11 +227,7 @@ def _collect_summaries(*, hidden: bool) -> "Iterator[list[dict[str, Any]]]":
             handler.removeFilter(is_other)
 
 
-def _print_result(data: dict[str, Any], loaded: "LoadedJob", arguments: _RunArguments) -> None:
-    from outlast.cli.job_views import print_run_summary  # noqa: PLC0415  # not for --help
-    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
-    from outlast.report.job_runs import remaining_command  # noqa: PLC0415  # not for --help
-
+def _print_result(data: JsonObject, loaded: "LoadedJob", arguments: _RunArguments) -> None:
     if arguments.as_json:
         print_json(data)
         return
@@ -254,8 +248,8 @@ _JOB_PLACEHOLDER = "MODULE:JOB"  # the store knows the name of a job, but not wh
 
 @click.command("show")
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@with_app()
+@json_option
+@with_app
 def show(app: "App", run_id: str, *, as_json: bool) -> None:
     """Show one run: its summary, the run that it continues, and how it differs from that run.
 
@@ -264,9 +258,6 @@ def show(app: "App", run_id: str, *, as_json: bool) -> None:
       outlast job show 20261115T100000-3f2a1b
       outlast job show 20261115T100000-3f2a1b --json | jq .summary.groups
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.job_views import find_run, run_data  # noqa: PLC0415  # not for --help
-    from outlast.cli.output import print_json  # noqa: PLC0415  # not for --help
-
     known = find_run(app.store, run_id)
     compared = _comparison(app.store, known)
     if as_json:
@@ -275,34 +266,30 @@ def show(app: "App", run_id: str, *, as_json: bool) -> None:
         _print_run(app, known, compared)
 
 
-def _comparison(store: "Jobs", known: "JobRunView") -> dict[str, Any] | None:
+def _comparison(store: "Jobs", known: "JobRunView") -> JsonObject | None:
     """Return how a run differs from its parent: as stored at its end, or else as of now."""
     run = known.run
     if run.summary is not None:
-        compared: dict[str, Any] | None = run.summary.get("compared")
-        return compared
+        return run.summary.get("compared")
     return store.compare_runs(run.parent, run.id) if run.parent is not None else None
 
 
-def _print_run(app: "App", known: "JobRunView", compared: dict[str, Any] | None) -> None:
-    from outlast.cli.job_views import print_run_summary, run_summary_data  # noqa: PLC0415  # not for --help
-    from outlast.cli.output import facts_table, make_console, mask_secrets, print_text  # noqa: PLC0415  # not for --help
-    from outlast.report.job_runs import DIED, comparison_text, remaining_command  # noqa: PLC0415  # not for --help
-
+def _print_run(app: "App", known: "JobRunView", compared: JsonObject | None) -> None:
     run = known.run
     entity = f"of {mask_secrets(run.entity)}, " if run.entity else ""
-    lines: list[tuple[str, object]] = [
-        ("run", run.id),
-        ("job", f"{mask_secrets(run.job)}, {entity}in {mask_secrets(run.env)}"),
-        ("state", f"{known.state}{f', by {mask_secrets(known.holder)}' if known.holder else ''}"),
-        ("rest of run", run.parent),
-        ("started", exact_time(run.started_at)),
-        ("ended", exact_time(run.ended_at)),
-    ]
+    facts: JsonObject = {
+        "run": run.id,
+        "job": f"{mask_secrets(run.job)}, {entity}in {mask_secrets(run.env)}",
+        "state": f"{known.state}{f', by {mask_secrets(known.holder)}' if known.holder else ''}",
+        "rest of run": run.parent,
+        "started": exact_time(run.started_at),
+        "ended": exact_time(run.ended_at),
+    }
     if run.summary is None:
-        lines += [("duration so far", duration_text(known.seconds)), *known.counts.items()]
-        lines.append((f"compared with {run.parent}", comparison_text(compared)))
-    make_console().print(facts_table((name.replace("_", " "), value) for name, value in lines))
+        facts["duration so far"] = duration_text(known.seconds)
+        facts |= {name.replace("_", " "): count for name, count in known.counts.items()}
+        facts[f"compared with {run.parent}"] = comparison_text(compared)
+    print_facts(facts)
     if run.summary is not None:
         print_text("")
         print_run_summary(run_summary_data(run.summary), before=run.parent)
@@ -324,16 +311,11 @@ def _job_reference(app: "App", name: str) -> list[str]:
 
 @click.command("failures")
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
-@click.option(
-    "--category",
-    metavar="NAME",
-    shell_complete=category_names,
-    help="Only failures of this category, such as network.",
-)
+@option("--category", "NAME", "Only failures of this category, such as network.", shell_complete=category_names)
 @click.option("--status", type=click.Choice(["failed", "deferred"]), help="Only failed targets, or only deferred ones.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="Targets at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@with_app()
+@limit_option("Targets", 50)
+@json_option
+@with_app
 def failures(app: "App", run_id: str, *, category: str | None, status: str | None, limit: int, as_json: bool) -> None:
     """Show the failures of a run: the largest groups, then the targets.
 
@@ -343,11 +325,6 @@ def failures(app: "App", run_id: str, *, category: str | None, status: str | Non
       outlast job failures 20261115T100000-3f2a1b --category network
       outlast job failures 20261115T100000-3f2a1b --status deferred --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.job_views import find_run  # noqa: PLC0415  # not for --help
-    from outlast.cli.output import print_empty, print_json, print_text  # noqa: PLC0415  # not for --help
-    from outlast.failure import Category  # noqa: PLC0415  # not for --help
-    from outlast.ports.job_rows import TargetStatus  # noqa: PLC0415  # not for --help
-
     wanted = None if category is None else Category.parse(category).value
     statuses = [TargetStatus.FAILED, TargetStatus.DEFERRED] if status is None else [TargetStatus(status)]
     run = find_run(app.store, run_id).run
@@ -356,7 +333,10 @@ def failures(app: "App", run_id: str, *, category: str | None, status: str | Non
     if as_json:
         print_json({"run": run.id, "groups": groups, "targets": [_target_data(each) for each in found]})
     elif found:
-        _print_failures(groups, found)
+        if groups:
+            make_console().print(failure_groups_table(groups))
+            print_text("")
+        make_console().print(_target_table(found))
         if len(found) == limit:
             counts = app.store.target_counts(run.id)
             print_text(f"{sum(counts[each] for each in statuses)} in total; --limit shows more", "dim")
@@ -366,9 +346,7 @@ def failures(app: "App", run_id: str, *, category: str | None, status: str | Non
         print_empty(f"no targets of run {run.id} failed", f"{next_command('job', 'show', run.id)} shows the summary")
 
 
-def _failure_groups(store: "Jobs", run_id: str, category: str | None) -> list[dict[str, Any]]:
-    from outlast.cli.output import mask_secrets  # noqa: PLC0415  # not for --help
-
+def _failure_groups(store: "Jobs", run_id: str, category: str | None) -> list[JsonObject]:
     found = store.failure_groups(run_id, _SHOWN_GROUPS if category is None else _MAX_GROUPS)
     return [
         {
@@ -400,38 +378,19 @@ def _failed_targets(
     return found[:limit]
 
 
-def _print_failures(groups: "Sequence[dict[str, Any]]", found: "Sequence[TargetRow]") -> None:
-    from outlast.cli.job_views import failure_groups_table  # noqa: PLC0415  # not for --help
-    from outlast.cli.output import make_console, print_text  # noqa: PLC0415  # not for --help
-
-    if groups:
-        make_console().print(failure_groups_table(groups))
-        print_text("")
-    make_console().print(_target_table(found))
-
-
-def _target_table(found: "Sequence[TargetRow]") -> "Table":
-    from outlast.cli.output import make_table, mask_secrets  # noqa: PLC0415  # not for --help
-
-    columns = {"TARGET": 20, "STATUS": None, "CATEGORY": 18, "TRIES": None, "RETRY": None, "ERROR": None}
-    rows = (
-        (
-            mask_secrets(row.source_id),
-            str(row.status),
-            row.category,
-            row.attempts,
-            _retry_text(row.retry_at),
-            mask_secrets(_error_text(row)),
-        )
-        for row in found
+@table("TARGET:20, STATUS, CATEGORY:18, TRIES, RETRY, ERROR")
+def _target_table(row: "TargetRow") -> Cells:
+    return (
+        mask_secrets(row.source_id),
+        str(row.status),
+        row.category,
+        row.attempts,
+        relative_time(row.retry_at),
+        mask_secrets(_error_text(row)),
     )
-    return make_table(columns, rows)
 
 
-def _target_data(row: "TargetRow") -> dict[str, Any]:
-    from outlast.cli.output import mask_secrets, row_data  # noqa: PLC0415  # not for --help
-    from outlast.queue.masking import masked_value  # noqa: PLC0415  # not for --help
-
+def _target_data(row: "TargetRow") -> JsonObject:
     data = row_data(row)
     del data["run_id"]
     data["source_id"] = mask_secrets(data["source_id"])
@@ -441,10 +400,6 @@ def _target_data(row: "TargetRow") -> dict[str, Any]:
 
 def _error_text(row: "TargetRow") -> str:
     return f"{row.error_type}: {row.error_message}"
-
-
-def _retry_text(moment: "datetime | None") -> str | None:
-    return None if moment is None else relative_time(moment)
 
 
 _WIDE_COLUMNS = 100  # from this width on, less important columns are shown too
@@ -467,10 +422,10 @@ def job() -> None:
 
 
 @job.command("list")
-@click.option("--job", "name", metavar="NAME", help="Only runs of this job.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=20, show_default=True, help="Runs at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app()
+@option("--job", "NAME", "Only runs of this job.", "name")
+@limit_option("Runs", 20)
+@json_rows_option
+@with_app
 def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> None:
     """List the runs of jobs, newest first.
 
@@ -482,22 +437,13 @@ def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> Non
       outlast job list
       outlast job list --job items --limit 100 --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.job_views import recent_runs, run_data  # noqa: PLC0415  # not for --help
-    from outlast.cli.output import make_console, print_empty, print_json  # noqa: PLC0415  # not for --help
-
-    found = recent_runs(app.store, name, limit)
-    if as_json:
-        print_json([run_data(each) for each in found])
-    elif found:
-        console = make_console()
-        console.print(_runs_table(found, wide=console.width >= _WIDE_COLUMNS))
-    else:
-        print_empty(f"no run{f' of {name}' if name is not None else ''} yet", "outlast job run MODULE:JOB starts one")
+    of = f" of {name}" if name is not None else ""
+    empty = (f"no run{of} yet", "outlast job run MODULE:JOB starts one")
+    print_list(recent_runs(app.store, name, limit), _runs_table, empty, as_json=as_json, data=run_data)
 
 
-def _runs_table(found: "Sequence[JobRunView]", *, wide: bool) -> "Table":
-    from outlast.cli.output import make_table, mask_secrets  # noqa: PLC0415  # not for --help
-
+def _runs_table(found: "Sequence[JobRunView]") -> "Table":
+    wide = make_console().width >= _WIDE_COLUMNS
     more: dict[str, Any] = {"ENTITY": 12} if wide else {}
     columns: dict[str, int | None] = {
         "RUN": None, "JOB": 14, **more, "STATE": None, "EXIT": None, "STARTED": None, "TOOK": None, "FAILED": None,

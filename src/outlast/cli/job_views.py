@@ -3,44 +3,49 @@
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast import clock
 from outlast.cli.app_options import next_command
 from outlast.cli.errors import CommandError
-from outlast.cli.formats import duration_text
-from outlast.cli.output import facts_table, make_console, make_table, mask_secrets, print_text, row_data
-from outlast.ports.job_rows import RunState
+from outlast.cli.formats import duration_text, now
+from outlast.cli.output import (
+    Cells,
+    JsonObject,
+    make_console,
+    mask_secrets,
+    print_facts,
+    print_text,
+    printable_line,
+    row_data,
+    table,
+    throttled,
+)
 from outlast.record.json_values import to_json_value
-from outlast.report.job_runs import comparison_text, run_seconds, run_state, target_counts
+from outlast.report.job_runs import ETL_FIGURES, JobRunView, comparison_text, run_views
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from rich.console import Console
-    from rich.table import Table
 
     from outlast.jobs.tally import RunTally
-    from outlast.ports.job_rows import Jobs, Run
+    from outlast.ports.job_rows import Jobs
 
 
 _FIGURES = (
     "total_targets", "success_targets", "failed_targets", "deferred_targets", "skipped_targets", "not_attempted",
 )  # fmt: skip
-_ETL_FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
 
 
-def run_summary_data(summary: "Mapping[str, Any]") -> dict[str, Any]:
+def run_summary_data(summary: "Mapping[str, Any]") -> JsonObject:
     """Return a summary as JSON data, without secrets.
 
     Args:
         summary: The result of `Summary.to_dict`, or the summary stored with the run.
     """
-    data: dict[str, Any] = mask_secrets(to_json_value(summary))
+    data: JsonObject = mask_secrets(to_json_value(summary))
     return data
 
 
@@ -56,22 +61,22 @@ def print_run_summary(data: "Mapping[str, Any]", *, dry_run: bool = False, befor
     result = f"{'passed' if passed else 'failed'}{'' if state == 'done' else f', {state}'}"
     note = " (dry run: handlers were asked to write nothing, and the run was not stored)" if dry_run else ""
     print_text(f"{data.get('job_id')} {data.get('run_id')}: {result}{note}", "bold green" if passed else "bold red")
-    make_console().print(
-        facts_table(
-            [
-                *((_figure_label(name), _figure_text(data, name)) for name in (*_FIGURES, *_etl_figures(data))),
-                ("failure rate", _rate_text(data.get("failure_rate"))),
-                ("exit code", data.get("exit_code")),
-                ("duration", duration_text(data.get("duration"))),
-                ("attempts", data.get("attempts")),
-                ("entity", mask_secrets(data.get("entity"))),
-                ("env", mask_secrets(data.get("env"))),
-                ("by category", _counts_text(data.get("by_category"))),
-                ("by origin", _counts_text(data.get("by_origin"))),
-                ("counted", _counts_text(data.get("figures"))),
-                (f"compared with {before or 'the run before'}", comparison_text(data.get("compared"))),
-            ]
-        )
+    etl_figures = ETL_FIGURES if any(data.get(name) for name in ETL_FIGURES) else ()  # other jobs have none
+    rate = data.get("failure_rate")
+    print_facts(
+        {
+            **{name.replace("_", " "): _figure_text(data, name) for name in (*_FIGURES, *etl_figures)},
+            "failure rate": None if rate is None else f"{rate:.2%}",
+            "exit code": data.get("exit_code"),
+            "duration": duration_text(data.get("duration")),
+            "attempts": data.get("attempts"),
+            "entity": mask_secrets(data.get("entity")),
+            "env": mask_secrets(data.get("env")),
+            "by category": _counts_text(data.get("by_category")),
+            "by origin": _counts_text(data.get("by_origin")),
+            "counted": _counts_text(data.get("figures")),
+            f"compared with {before or 'the run before'}": comparison_text(data.get("compared")),
+        }
     )
     groups = data.get("groups")
     if groups:
@@ -83,29 +88,16 @@ def print_run_summary(data: "Mapping[str, Any]", *, dry_run: bool = False, befor
         print_text(f"exit code 1: {mask_secrets(reason)}", "red")
 
 
-def failure_groups_table(groups: "Sequence[Mapping[str, Any]]") -> "Table":
+@table("SIZE, CATEGORY:18, ORIGIN, EXAMPLE:20, ERROR")
+def failure_groups_table(each: "Mapping[str, Any]") -> Cells:
     """Return the table of the largest groups of failures."""
-    columns = {"SIZE": None, "CATEGORY": 18, "ORIGIN": None, "EXAMPLE": 20, "ERROR": None}
-    rows = (
-        (
-            each.get("size"),
-            each.get("category"),
-            each.get("origin"),
-            mask_secrets(each.get("source_id")),
-            mask_secrets(each.get("error")),
-        )
-        for each in groups
+    return (
+        each.get("size"),
+        each.get("category"),
+        each.get("origin"),
+        mask_secrets(each.get("source_id")),
+        mask_secrets(each.get("error")),
     )
-    return make_table(columns, rows)
-
-
-def _etl_figures(data: "Mapping[str, Any]") -> tuple[str, ...]:
-    """Return the names of the ETL figures; empty if all are zero, as in other jobs."""
-    return _ETL_FIGURES if any(data.get(name) for name in _ETL_FIGURES) else ()
-
-
-def _figure_label(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _figure_text(data: "Mapping[str, Any]", name: str) -> str:
@@ -113,72 +105,13 @@ def _figure_text(data: "Mapping[str, Any]", name: str) -> str:
     return f"{data.get(name, 0)}{more}"
 
 
-def _rate_text(share: float | None) -> str | None:
-    return None if share is None else f"{share:.2%}"
-
-
 def _counts_text(counts: "Mapping[str, int] | None") -> str | None:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) if counts else None
 
 
-_MAX_LATER_RUNS = 1000  # runs of a job that are searched for a later one
-
-
-class JobRunView:
-    """A run with its current state and counts.
-
-    Args:
-        store: The store of the run.
-        run: The row.
-        holder: The process that runs it; None if there is none.
-
-    Attributes:
-        state: The state; ``died`` if the row says running, but no process runs it.
-    """
-
-    def __init__(self, store: "Jobs", run: "Run", holder: str | None) -> None:
-        self._store = store
-        self.run, self.holder = run, holder
-        self.state = run_state(run, holder)
-
-    @cached_property
-    def counts(self) -> "Mapping[str, int]":
-        """Number of targets by the keys of a summary; counted in the store if the run has no summary yet."""
-        return target_counts(self.run, {} if self.run.summary is not None else self._store.target_counts(self.run.id))
-
-    @property
-    def seconds(self) -> float | None:
-        """Duration in seconds, so far if it is running; None if unknown."""
-        return run_seconds(self.run, self.state, datetime.fromtimestamp(clock.now(), UTC))
-
-    @property
-    def failure_rate(self) -> float | None:
-        """Fraction of the targets that failed, once the run has ended."""
-        rate = (self.run.summary or {}).get("failure_rate")
-        return None if rate is None else float(rate)
-
-    @property
-    def failed_text(self) -> str:
-        """How many targets failed and were deferred, in a few words."""
-        failed, deferred, rate = self.counts["failed_targets"], self.counts["deferred_targets"], self.failure_rate
-        if self.run.ended_at is None:
-            parts = [f"{failed} of {sum(self.counts.values())} so far"]
-        else:
-            parts = [*([f"{rate:.1%}"] if rate is not None else []), f"{failed} of {self.run.total}"]
-        return ", ".join([*parts, *([f"{deferred} deferred"] if deferred else [])])
-
-
 def recent_runs(store: "Jobs", job: str | None, limit: int) -> list[JobRunView]:
     """Return runs, newest first."""
-    holders: dict[str, str | None] = {}
-    found = []
-    for run in store.runs(job, limit):
-        if run.state is RunState.RUNNING and run.job not in holders:
-            holders[run.job] = store.job_holder(run.job)
-            found.append(JobRunView(store, run, holders[run.job]))
-        else:
-            found.append(JobRunView(store, run, None))  # a job has one lock: an older run that seems to run has died
-    return found
+    return run_views(store, store.runs(job, limit), now())
 
 
 def find_run(store: "Jobs", run_id: str) -> JobRunView:
@@ -189,15 +122,11 @@ def find_run(store: "Jobs", run_id: str) -> JobRunView:
     """
     run = store.run(run_id)
     if run is None:
-        message = f"run {run_id} does not exist; {next_command('job', 'list')} shows the runs"
-        raise CommandError(message)
-    if run.state is not RunState.RUNNING:
-        return JobRunView(store, run, None)
-    running = [each.id for each in store.runs(run.job, _MAX_LATER_RUNS) if each.state is RunState.RUNNING]
-    return JobRunView(store, run, store.job_holder(run.job) if running[:1] == [run.id] else None)
+        raise CommandError(f"run {run_id} does not exist; {next_command('job', 'list')} shows the runs")
+    return run_views(store, [run], now())[0]
 
 
-def run_data(known: JobRunView, *, whole: bool = False) -> dict[str, Any]:
+def run_data(known: JobRunView, *, whole: bool = False) -> JsonObject:
     """Return a run as JSON data.
 
     Args:
@@ -285,13 +214,16 @@ def show_progress(name: str, *, plain: bool) -> "Iterator[Callable[[RunTally], N
         name: Name of the job.
         plain: Whether to write log lines on a terminal too, as with JSON logs.
     """
-    console = None if plain else _terminal_console()
+    console, pace = None if plain else _terminal_console(), ProgressRate()
     if console is None:
-        yield _log_progress(name)
+
+        def log_progress(tally: "RunTally") -> None:
+            figures = pace.figures(tally)
+            log.info("%s: %s", name, figures, extra={"job_id": name, **figures._asdict()})
+
+        yield throttled(log_progress, _LINE_EVERY)
         return
     from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415  # only on a terminal
-
-    from outlast.cli.output import printable_line  # noqa: PLC0415  # it needs rich
 
     bar = Progress(
         TextColumn(printable_line(name, 30).replace("{", "{{").replace("}", "}}"), markup=False),
@@ -304,31 +236,11 @@ def show_progress(name: str, *, plain: bool) -> "Iterator[Callable[[RunTally], N
     with bar:
         task = bar.add_task("", total=None)
 
-        def show(figures: ProgressFigures) -> None:
+        def show(tally: "RunTally") -> None:
+            figures = pace.figures(tally)
             bar.update(task, description=str(figures), completed=figures.done, total=figures.total)
 
-        yield _throttled_display(show, _BAR_EVERY, at_once=True)
-
-
-def _throttled_display(
-    show: Callable[[ProgressFigures], None], every: float, *, at_once: bool
-) -> "Callable[[RunTally], None]":
-    pace, shown_at = ProgressRate(), clock.monotonic() - (every if at_once else 0)
-
-    def progress(tally: "RunTally") -> None:
-        nonlocal shown_at
-        if clock.monotonic() - shown_at >= every:
-            shown_at = clock.monotonic()
-            show(pace.figures(tally))
-
-    return progress
-
-
-def _log_progress(name: str) -> "Callable[[RunTally], None]":
-    def show(figures: ProgressFigures) -> None:
-        log.info("%s: %s", name, figures, extra={"job_id": name, **figures._asdict()})
-
-    return _throttled_display(show, _LINE_EVERY, at_once=False)
+        yield throttled(show, _BAR_EVERY, at_once=True)
 
 
 def _terminal_console() -> "Console | None":
@@ -336,8 +248,6 @@ def _terminal_console() -> "Console | None":
     if not sys.stderr.isatty():
         return None
     from rich.logging import RichHandler  # noqa: PLC0415  # only on a terminal
-
-    from outlast.cli.output import make_console  # noqa: PLC0415  # it needs rich
 
     handlers = [each for each in logging.getLogger().handlers if isinstance(each, RichHandler)]
     console = handlers[0].console if handlers else make_console(stderr=True)

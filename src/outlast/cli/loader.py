@@ -2,24 +2,19 @@
 
 import importlib
 import sys
-import traceback
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import NamedTuple, TypeVar
 
-import click
-
 from outlast.app import App
 from outlast.cli.errors import InvalidUsageError
+from outlast.cli.output import print_user_traceback
 from outlast.errors import ConfigError
 from outlast.jobs.job import Job
 from outlast.observe.alert_delivery import Deliverer
-from outlast.queue.masking import masked_text
-from outlast.redact import safe_text
 from outlast.sources.monitor import Monitor
 
 T = TypeVar("T")
-_MAX_TRACEBACK_CHARS = 32_768  # characters of a traceback
 
 
 def load_app(reference: str) -> App:
@@ -48,18 +43,17 @@ def load_object(reference: str, *kinds: type[T]) -> tuple[ModuleType, T]:
     _check_reference(reference, name)
     module = _import_module(name)
     if not colon or not path:
-        message = f"{reference!r} does not name an app; write MODULE:APP{_alternatives_text(module, kinds)}"
-        raise ConfigError(message)
+        raise ConfigError(f"{reference!r} does not name an app; write MODULE:APP{_alternatives_text(module, kinds)}")
     found: object = module
     for part in path.split("."):
         try:
             found = getattr(found, part)
         except AttributeError:
-            message = f"module {name} has no {path!r}{_alternatives_text(module, kinds)}"
-            raise ConfigError(message) from None
+            raise ConfigError(f"module {name} has no {path!r}{_alternatives_text(module, kinds)}") from None
     if not isinstance(found, kinds):
-        message = f"{reference} is {_describe(found)}, not an {_kind_names(kinds)}{_alternatives_text(module, kinds)}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{reference} is {_describe(found)}, not an {_kind_names(kinds)}{_alternatives_text(module, kinds)}"
+        )
     return module, found
 
 
@@ -68,11 +62,11 @@ def _check_reference(reference: str, name: str) -> None:
     if file.suffix == ".py" or "/" in name:
         parts = file.with_suffix("").parts if file.name else ()  # a folder alone has no name
         module = ".".join(part for part in parts if part not in {"/", ".", ".."}) or "MODULE"
-        message = f"{reference!r} names a file; write the module as in an import: {module}:APP"
-        raise ConfigError(message)
+        raise ConfigError(f"{reference!r} names a file; write the module as in an import: {module}:APP")
     if not all(part.isidentifier() for part in name.split(".")):
-        message = f"{reference!r} is not a valid MODULE:APP; write the module as in an import, such as jobs:app"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{reference!r} is not a valid MODULE:APP; write the module as in an import, such as jobs:app"
+        )
 
 
 def _import_module(name: str) -> ModuleType:
@@ -84,19 +78,17 @@ def _import_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _import_failure(name, error) from error
-        message = (
+        raise ConfigError(
             f"module {error.name!r} was not found; it is neither in {here} nor installed: run this command in the "
             "module's folder, or install it"
-        )
-        raise ConfigError(message) from None
+        ) from None
     except Exception as error:
         raise _import_failure(name, error) from error
 
 
 def _import_failure(name: str, error: Exception) -> InvalidUsageError:
     """Print the traceback from the module's first own line on, and return the error that ends the command."""
-    frames = traceback.format_exception(type(error), error, _trim_traceback(error.__traceback__))
-    click.echo(safe_text(masked_text("".join(frames)), _MAX_TRACEBACK_CHARS), err=True)
+    print_user_traceback(error, _trim_traceback(error.__traceback__))
     return InvalidUsageError(
         f"module {name} cannot be imported: {type(error).__name__}: {_error_text(error)}", "the lines above show where"
     )
@@ -182,34 +174,29 @@ def load_job(reference: str, name: str | None) -> LoadedJob:
     module, found = load_object(reference, *_JOB_KINDS)
     if isinstance(found, Job):
         if name is not None and name != found.name:
-            message = f"{reference} is the job {found.name}, not {name}; leave --name out, or name an app"
-            raise ConfigError(message)
-        return LoadedJob(found, (reference,), _app_of_job(found, module))
+            raise ConfigError(f"{reference} is the job {found.name}, not {name}; leave --name out, or name an app")
+        return LoadedJob(found, (reference,), None if found.store is None else _app_with_store(found.store, module)[1])
     jobs = found.jobs_by_name
     if not jobs:
-        message = (
+        raise ConfigError(
             f"{reference} has no jobs; @app.job(…) makes a function a job. "
             "Check that the app's module imports the module that defines the jobs"
         )
-        raise ConfigError(message)
     if name is None:
         if len(jobs) > 1:
-            message = f"{reference} has several jobs; choose one: {', '.join(f'--name {each}' for each in jobs)}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"{reference} has several jobs; choose one: {', '.join(f'--name {each}' for each in jobs)}"
+            )
         name = next(iter(jobs))
     if name not in jobs:
-        message = f"{reference} has no job {name!r}; it has: {', '.join(jobs)}"
-        raise ConfigError(message)
+        raise ConfigError(f"{reference} has no job {name!r}; it has: {', '.join(jobs)}")
     return LoadedJob(jobs[name], (reference, "--name", name), found)
 
 
-def _app_of_job(job: Job, module: "ModuleType") -> App | None:
-    if job.store is None:
-        return None
-    for app in objects_in_module(module, App).values():
-        if app.store is job.store:
-            return app
-    return App(job.store)  # type: ignore[arg-type]  # the store of an app, which made the job
+def _app_with_store(store: object, module: ModuleType) -> tuple[str | None, App]:
+    """Return the app of a module that has this store, and its reference; without one, None and a new app."""
+    own = ((name, app) for name, app in objects_in_module(module, App).items() if app.store is store)
+    return next(own, None) or (None, App(store))  # type: ignore[arg-type]  # the store of the app that made the object
 
 
 _DEFAULT_PROFILE = "feed"
@@ -251,12 +238,12 @@ def load_monitor(reference: str, profile: str | None) -> LoadedMonitor:
     module, found = load_object(reference, *_MONITOR_KINDS)
     if isinstance(found, Monitor):
         if profile is not None and profile != found.profile.name:
-            message = (
+            raise ConfigError(
                 f"{reference} polls the sources of {found.profile.name}, not of {profile}; "
                 "leave --profile out, or name an app"
             )
-            raise ConfigError(message)
-        return _load_named_monitor(found, module)
+        name, app = _app_with_store(found.store, module)
+        return LoadedMonitor(found, app, name)
     monitors = {
         name: each
         for name, each in objects_in_module(module, Monitor).items()
@@ -264,17 +251,8 @@ def load_monitor(reference: str, profile: str | None) -> LoadedMonitor:
     }
     if len(monitors) > 1:
         names = ", ".join(f"{name} ({each.profile.name})" for name, each in monitors.items())
-        message = f"{reference} has several monitors; name one of them: {names}"
-        raise ConfigError(message)
+        raise ConfigError(f"{reference} has several monitors; name one of them: {names}")
     if monitors:
         return LoadedMonitor(next(iter(monitors.values())), found, reference)
     chosen = profile or _DEFAULT_PROFILE
     return LoadedMonitor(found.monitor(found.sources.profiles.get(chosen, chosen)), found, reference)
-
-
-def _load_named_monitor(monitor: Monitor, module: "ModuleType") -> LoadedMonitor:
-    store = monitor.store
-    for name, app in objects_in_module(module, App).items():
-        if app.store is store:
-            return LoadedMonitor(monitor, app, name)
-    return LoadedMonitor(monitor, App(store), None)  # type: ignore[arg-type]  # the store of the app that made the monitor

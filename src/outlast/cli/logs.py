@@ -2,8 +2,15 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 
+import click
+
+from outlast.cli.app_options import F, flag
+from outlast.cli.output import make_console
+from outlast.observe.json_logs import JsonFormatter, record_message
+from outlast.queue.masking import masked_text
 from outlast.redact import safe_text
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -16,13 +23,25 @@ class PlainFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
-        return safe_text(
-            f"{_time(record)} {record.levelname} {record.name}: {super().format(record)}", _MAX_MESSAGE_CHARS
-        )
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        return safe_text(f"{time} {record.levelname} {record.name}: {super().format(record)}", _MAX_MESSAGE_CHARS)
 
 
-def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+def with_log_options(level: str) -> Callable[[F], F]:
+    """Add the options ``--log-level`` and ``--json-logs`` to a command.
+
+    Args:
+        level: The default level.
+    """
+    level_option = click.option(
+        "--log-level",
+        type=click.Choice(LEVELS, case_sensitive=False),
+        default=level,
+        show_default=True,
+        help="The lowest level that is logged.",
+    )
+    json_option = flag("--json-logs", "Log one JSON object per line.")
+    return lambda command: level_option(json_option(command))
 
 
 def set_up_logs(level: str, *, as_json: bool) -> None:
@@ -34,8 +53,6 @@ def set_up_logs(level: str, *, as_json: bool) -> None:
     """
     handler: logging.Handler = logging.StreamHandler()
     if as_json:
-        from outlast.observe.json_logs import JsonFormatter  # noqa: PLC0415  # not for --help
-
         handler.setFormatter(JsonFormatter())
     elif sys.stderr.isatty():
         handler = _terminal_handler()
@@ -60,9 +77,6 @@ def quiet_clients(level: str) -> None:
 def _redact_record(record: logging.LogRecord) -> bool:
     """Remove secrets from the records of HTTP clients; return True, so that no record is dropped."""
     if record.name.partition(".")[0] in _HTTP_LOGGERS:
-        from outlast.observe.json_logs import record_message  # noqa: PLC0415  # not for --help
-        from outlast.queue.masking import masked_text  # noqa: PLC0415  # not for --help
-
         record.msg, record.args = masked_text(record_message(record)), None
     return True
 
@@ -70,8 +84,6 @@ def _redact_record(record: logging.LogRecord) -> bool:
 def _terminal_handler() -> logging.Handler:
     from rich.highlighter import NullHighlighter  # noqa: PLC0415  # only on a terminal
     from rich.logging import RichHandler  # noqa: PLC0415  # only on a terminal
-
-    from outlast.cli.output import make_console  # noqa: PLC0415  # it needs rich
 
     class SafeFormatter(logging.Formatter):
         """The message without control characters."""

@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.errors import EXIT_FAILED
+from outlast.cli.app_options import flag, option, reaches_store, store_label
+from outlast.cli.errors import exit_failed
 from outlast.cli.formats import DURATION
 from outlast.cli.health_endpoints import ProcessState, serve_health, with_health_options
-from outlast.cli.logs import LEVELS, quiet_clients, set_up_logs
+from outlast.cli.logs import quiet_clients, set_up_logs, with_log_options
+from outlast.cli.output import count_text, print_json
+from outlast.cli.sources import cycle_summary_data, print_cycle_summary
+from outlast.config import configure
+from outlast.sources.announcements import redacted_source_url
 
 if TYPE_CHECKING:
     from outlast.cli.loader import LoadedMonitor
     from outlast.config import Config
-    from outlast.sources.announcements import CycleSummary
     from outlast.sources.fetchers import Changed
     from outlast.sources.monitor import Monitor
 
@@ -24,19 +28,13 @@ log = logging.getLogger("outlast.monitor")
 
 @click.command()
 @click.argument("reference", metavar="MODULE:APP")
-@click.option("--profile", metavar="NAME", help="Profile of the sources: blog, feed or your own. Default: feed.")
-@click.option("--once", is_flag=True, help="Poll all active sources once, print a summary and exit; for cron.")
-@click.option(
-    "--every", type=DURATION, metavar="SPAN", help="Interval between two polls of a source: seconds, or 90s, 15m, 2h."
-)
-@click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Concurrent requests.")
-@click.option("--per-host", type=click.IntRange(min=1), metavar="N", help="Concurrent requests per host.")
-@click.option("--json", "as_json", is_flag=True, help="With --once: print a JSON object.")
-@click.option(
-    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
-    help="The lowest level that is logged.",
-)  # fmt: skip
-@click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
+@option("--profile", "NAME", "Profile of the sources: blog, feed or your own. Default: feed.")
+@flag("--once", "Poll all active sources once, print a summary and exit; for cron.")
+@option("--every", "SPAN", "Interval between two polls of a source: seconds, or 90s, 15m, 2h.", type=DURATION)
+@option("--concurrency", "N", "Concurrent requests.", type=click.IntRange(min=1))
+@option("--per-host", "N", "Concurrent requests per host.", type=click.IntRange(min=1))
+@flag("--json", "With --once: print a JSON object.", "as_json")
+@with_log_options("info")
 @with_health_options
 def monitor(  # noqa: PLR0913  # its options
     reference: str,
@@ -70,19 +68,22 @@ def monitor(  # noqa: PLR0913  # its options
       outlast monitor feeds:blogs --json-logs --health-port 8788
     """  # noqa: D301  # click reads the control character, not a backslash
     from outlast.cli.loader import load_monitor  # noqa: PLC0415  # not for --help
-    from outlast.config import configure  # noqa: PLC0415  # not for --help
 
     if as_json and not once:
-        message = "--json needs --once; for a log in JSON use --json-logs"
-        raise click.UsageError(message)
+        raise click.UsageError("--json needs --once; for a log in JSON use --json-logs")
     set_up_logs(log_level, as_json=json_logs)
     quiet_clients(log_level)
     config = configure()
     loaded = load_monitor(reference, profile)
     made = loaded.monitor
+
+    def check() -> None:
+        loaded.app.store.check_schema()
+        made.check()
+
     try:
         _apply_options(made, changes)
-        reached = _check_store(loaded, once=once)  # before the start is logged
+        reached = reaches_store(check, required=once)  # before the start is logged
         state = ProcessState(lambda: made.last_beat, lambda: made.stopping)
         with serve_health(loaded.app, state, health_port, health_host):
             if reached:
@@ -90,39 +91,26 @@ def monitor(  # noqa: PLR0913  # its options
             if once:
                 _run_once(loaded, as_json=as_json)
             else:
-                _run_until_stopped(made)
+                began = time.monotonic()
+                try:
+                    made.run()
+                finally:
+                    log.info("monitor %s ended after %.1f s", made.name, time.monotonic() - began)
     finally:
         loaded.app.close()
-
-
-def _check_store(loaded: "LoadedMonitor", *, once: bool) -> bool:
-    """Check store and monitor; return False if the store cannot be reached, because a monitor waits for it."""
-    from outlast.run.store_wait import is_store_outage  # noqa: PLC0415  # not for --help
-
-    try:
-        loaded.app.store.check_schema()
-        loaded.monitor.check()
-    except Exception as error:
-        if once or not is_store_outage(error):
-            raise
-        return False
-    return True
 
 
 def _apply_options(made: "Monitor", changes: dict[str, Any]) -> None:
     """Apply the options to the monitor's settings; log changes if it has no on_change."""
     settings = {name: value for name, value in changes.items() if value is not None}
     if settings.get("every") == 0:
-        message = "the interval must be above 0, such as 15m"
-        raise click.BadParameter(message, param_hint="--every")
+        raise click.BadParameter("the interval must be above 0, such as 15m", param_hint="--every")
     if made.settings.on_change is None:
         settings["on_change"] = _log_change
     made.settings = made.settings._replace(**settings)
 
 
 async def _log_change(changed: "Changed") -> None:
-    from outlast.sources.announcements import redacted_source_url  # noqa: PLC0415  # not for --help
-
     url, entries = redacted_source_url(changed.source), len(changed.fetched.entries)
     news = f"{entries} new {'entry' if entries == 1 else 'entries'}" if entries else "new content"
     log.info(
@@ -136,9 +124,6 @@ async def _log_change(changed: "Changed") -> None:
 
 
 def _log_start(loaded: "LoadedMonitor", config: "Config") -> None:
-    from outlast.cli.app_options import store_label  # noqa: PLC0415  # not for --help
-    from outlast.cli.output import count_text  # noqa: PLC0415  # not for --help
-
     made, settings = loaded.monitor, loaded.monitor.settings
     counts = {str(state): count for state, count in loaded.app.sources.health(made.profile.name).items() if count}
     channels = [channel.name for channel in loaded.deliverer.channels]
@@ -176,18 +161,7 @@ def _log_start(loaded: "LoadedMonitor", config: "Config") -> None:
         )
 
 
-def _run_until_stopped(made: "Monitor") -> None:
-    began = time.monotonic()
-    try:
-        made.run()
-    finally:
-        log.info("monitor %s ended after %.1f s", made.name, time.monotonic() - began)
-
-
 def _run_once(loaded: "LoadedMonitor", *, as_json: bool) -> None:
-    from outlast.cli.output import print_json  # noqa: PLC0415  # not for --help
-    from outlast.cli.sources import cycle_summary_data, print_cycle_summary  # noqa: PLC0415  # not for --help
-
     made = loaded.monitor
     summary = made.cycle()
     stopped = summary is None and made.stopping
@@ -195,9 +169,5 @@ def _run_once(loaded: "LoadedMonitor", *, as_json: bool) -> None:
         print_json(cycle_summary_data(made.profile.name, summary, stopped=stopped))
     else:
         print_cycle_summary(made.profile.name, summary, stopped=stopped)
-    if stopped or _is_outage(summary) or (summary is not None and summary.broken_callbacks):
-        click.get_current_context().exit(EXIT_FAILED)
-
-
-def _is_outage(summary: "CycleSummary | None") -> bool:
-    return summary is not None and summary.cycle.outage_since is not None
+    if stopped or (summary is not None and (summary.broken_callbacks or summary.cycle.outage_since is not None)):
+        exit_failed()

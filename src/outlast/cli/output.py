@@ -4,24 +4,36 @@ Text from a store is untrusted: a task's arguments, or an error message. It is p
 characters that are not printable are replaced, so that no payload can colour, move or forge what the terminal shows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from outlast.cli.formats import relative_time
+from outlast import clock
+from outlast.cli.formats import exact_time
 from outlast.queue.masking import masked_text, masked_value
 from outlast.record.json_values import json_text
 from outlast.redact import safe_text
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+    from rich.text import Text
+
     from outlast.ports.rows import Attempt
 
+T = TypeVar("T")
+JsonObject = dict[str, Any]
+"""A JSON object, as commands print it."""
+Cells = Sequence[object]
+"""The cells of one row of a table."""
 _MAX_CELL_CHARS = 400
+_MAX_TRACEBACK_CHARS = 32_768
 _MAX_TEXT_CHARS = 300_000  # a payload may have 256 KiB
 _COLUMN_GAP = 2  # spaces
 _MIN_LAST_COLUMN = 40  # characters; other columns are cut before the last one gets narrower
@@ -46,8 +58,10 @@ _STYLES = {
 }
 
 
-def make_console(*, stderr: bool = False) -> Console:
+def make_console(*, stderr: bool = False) -> "Console":
     """Return a console without markup, emoji codes and highlighting."""
+    from rich.console import Console  # noqa: PLC0415  # not for --help
+
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
@@ -61,8 +75,10 @@ def printable_line(text: object, limit: int = _MAX_CELL_CHARS) -> str:
     return " ".join(safe_text(str(text)[: limit * 4], limit).split())
 
 
-def styled_text(text: object, style: str = "") -> Text:
+def styled_text(text: object, style: str = "") -> "Text":
     """Return text for the console that is never read as markup."""
+    from rich.text import Text  # noqa: PLC0415  # not for --help
+
     return Text(printable_text(text), style=style)
 
 
@@ -71,7 +87,7 @@ def print_text(text: object, style: str = "") -> None:
     make_console().print(styled_text(text, style), soft_wrap=True)
 
 
-def make_table(columns: Mapping[str, int | None], rows: Iterable[Sequence[object]]) -> Table:
+def make_table(columns: Mapping[str, int | None], rows: Iterable[Cells]) -> "Table":
     """Return a table with one line per row, except that the last column wraps if there is no room.
 
     Args:
@@ -79,45 +95,92 @@ def make_table(columns: Mapping[str, int | None], rows: Iterable[Sequence[object
             maximum. Columns of numbers are right-aligned.
         rows: The cells; None is shown as a dash.
     """
+    from rich.table import Table  # noqa: PLC0415  # not for --help
+
     values = [list(row) for row in rows]
     cells = [[_cell(value) for value in row] for row in values]
     widest = [max([len(heading), *(row[index].cell_len for row in cells)]) for index, heading in enumerate(columns)]
     has_room = sum(widest[:-1]) + _COLUMN_GAP * len(widest) + min(widest[-1], _MIN_LAST_COLUMN) <= make_console().width
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    made = Table(box=None, pad_edge=False, header_style="bold")
     for index, (heading, maximum) in enumerate(columns.items()):
         is_last = index == len(columns) - 1
         is_numeric = any(isinstance(row[index], int) for row in values) or (heading in _NUMBER_COLUMNS and not is_last)
         width = widest[index] if has_room or maximum is None else max(len(heading), min(widest[index], maximum))
-        table.add_column(
-            Text(heading, no_wrap=True),
+        made.add_column(
+            _unwrapped(heading),
             no_wrap=not is_last,
             width=None if is_last else width,
             justify="right" if is_numeric else "left",
         )
     for row in cells:
-        table.add_row(*row)
-    return table
+        made.add_row(*row)
+    return made
+
+
+def table(columns: str) -> "Callable[[Callable[[T], Cells]], Callable[[Iterable[T]], Table]]":
+    """Turn a function that returns the cells of one row into a function that returns the table of many rows.
+
+    Args:
+        columns: Headings separated by commas, with the maximum widths of `make_table`: ``ID, TASK:16, ERROR``.
+    """
+    parts = [part.partition(":") for part in columns.split(", ")]
+    widths = {heading: int(width) if width else None for heading, _, width in parts}
+    return lambda cells: lambda found: make_table(widths, map(cells, found))
+
+
+def _cell(value: object) -> "Text":
+    text = "-" if value is None or value == "" else printable_line(value)
+    return _unwrapped(text, _STYLES.get(text, ""))
+
+
+def _unwrapped(text: str, style: str = "") -> "Text":
+    shown = styled_text(text, style)
+    shown.no_wrap, shown.overflow = True, "ellipsis"
+    return shown
+
+
+def print_list(
+    found: Sequence[T],
+    make_rows: "Callable[[Sequence[T]], Table]",
+    empty: tuple[str, str],
+    *,
+    as_json: bool,
+    data: Callable[[T], object] | None = None,
+) -> bool:
+    """Print the rows that a command lists; return whether a table was printed.
+
+    Args:
+        found: The rows.
+        make_rows: Returns their table.
+        empty: What to print if there are none: that the list is empty, and what to do.
+        as_json: Whether to print JSON instead, also if there are none.
+        data: Returns the JSON data of a row; by default `row_data`.
+    """
+    if as_json:
+        print_json([(data or row_data)(each) for each in found])
+    elif found:
+        make_console().print(make_rows(found))
+    else:
+        print_empty(*empty)
+    return bool(found) and not as_json
 
 
 def print_empty(what: str, hint: str) -> None:
     """Print that a list is empty, and what to do."""
-    make_console().print(Text(printable_text(what)).append(printable_text(f"; {hint}"), "dim"), soft_wrap=True)
+    make_console().print(styled_text(what).append(printable_text(f"; {hint}"), "dim"), soft_wrap=True)
 
 
-def _cell(value: object) -> Text:
-    text = "-" if value is None or value == "" else printable_line(value)
-    return Text(text, style=_STYLES.get(text, ""), no_wrap=True, overflow="ellipsis")
+def print_facts(facts: Mapping[str, object]) -> None:
+    """Print a name and a value per line; values that are None are left out."""
+    from rich.table import Table  # noqa: PLC0415  # not for --help
 
-
-def facts_table(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Return a table with a name and a value per line; values that are None are left out."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in pairs:
+    lines = Table(box=None, pad_edge=False, show_header=False)
+    lines.add_column(style="dim", no_wrap=True)
+    lines.add_column(overflow="fold")
+    for name, value in facts.items():
         if value is not None:
-            table.add_row(name, styled_text(value))
-    return table
+            lines.add_row(name, styled_text(value))
+    make_console().print(lines)
 
 
 def status_counts_text(counts: Mapping[str, int]) -> str:
@@ -126,9 +189,9 @@ def status_counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(parts) or "no tasks"
 
 
-def count_text(count: int, word: str) -> str:
-    """Return a count with its noun: ``1 attempt``, ``2 attempts``."""
-    return f"{count} {word if count == 1 else f'{word}s'}"
+def count_text(count: int, word: str, many: str = "") -> str:
+    """Return a count with its noun: ``1 attempt``, ``2 attempts``, ``2 crashes``."""
+    return f"{count} {word if count == 1 else many or f'{word}s'}"
 
 
 def mask_secrets(value: Any) -> Any:
@@ -140,17 +203,16 @@ def mask_secrets(value: Any) -> Any:
     return [mask_secrets(each) for each in value] if isinstance(value, list) else value
 
 
-def row_data(row: Any) -> dict[str, Any]:
+def row_data(row: Any) -> JsonObject:
     """Return a row as JSON data: times as ISO text with their offset, the payload as an object, secrets masked."""
-    data: dict[str, Any] = row._asdict()
+    data: JsonObject = row._asdict()
     for name, value in data.items():
         if isinstance(value, datetime):
             data[name] = value.isoformat()
-    for name in _FREE_TEXT:
-        if name in data:
-            data[name] = mask_secrets(data[name])
-    if "parameters" in data:
-        data["parameters"] = masked_value(data["parameters"])
+        elif name in _FREE_TEXT:
+            data[name] = mask_secrets(value)
+        elif name == "parameters":
+            data[name] = masked_value(value)
     return data
 
 
@@ -176,20 +238,11 @@ def print_attempts(attempts: "Sequence[Attempt]") -> None:
     """Print the history of a task, oldest first: failed attempts and lost workers."""
     if not attempts:
         return
-    console = make_console()
-    console.print(styled_text(f"\nhistory: {_attempts_summary(attempts)}", "bold"))
+    print_text(f"\nhistory: {_attempts_summary(attempts)}", "bold")
     for each in attempts:
-        console.print(
-            styled_text(
-                f"  {each.attempt}. {each.finished_at.isoformat(timespec='seconds')} "
-                f"({relative_time(each.finished_at)}), "
-                f"{_outcome_text(each)}"
-            ),
-            soft_wrap=True,
-        )
+        print_text(f"  {each.attempt}. {exact_time(each.finished_at)}, {_outcome_text(each)}")
         if each.outcome != _LOST_OUTCOME:
-            error = f"     {each.error_type}: {printable_line(mask_secrets(each.error_message))}"
-            console.print(styled_text(error), soft_wrap=True)
+            print_text(f"     {each.error_type}: {printable_line(mask_secrets(each.error_message))}")
     if attempts[-1].traceback:
         print_traceback(attempts[-1].traceback)
 
@@ -197,14 +250,8 @@ def print_attempts(attempts: "Sequence[Attempt]") -> None:
 def _attempts_summary(attempts: "Sequence[Attempt]") -> str:
     lost, crashed = count_lost_workers(attempts), count_isolated_crashes(attempts)
     failed = len(attempts) - lost - crashed
-    parts = []
-    if failed:
-        parts.append(count_text(failed, "failed attempt"))
-    if lost:
-        parts.append(count_text(lost, "lost worker"))
-    if crashed:
-        parts.append(f"{crashed} isolated {'crash' if crashed == 1 else 'crashes'}")
-    return ", ".join(parts)
+    parts = ((failed, "failed attempt"), (lost, "lost worker"), (crashed, "isolated crash", "isolated crashes"))
+    return ", ".join(count_text(*part) for part in parts if part[0])
 
 
 def count_lost_workers(attempts: "Sequence[Attempt]") -> int:
@@ -228,7 +275,39 @@ def _outcome_text(attempt: "Attempt") -> str:
 
 def print_traceback(text: str) -> None:
     """Print a traceback, indented."""
-    console = make_console()
-    console.print(styled_text("\ntraceback", "bold"))
+    print_text("\ntraceback", "bold")
     for each in printable_text(mask_secrets(text)).splitlines():
-        console.print(styled_text(f"  {each}", "dim"), soft_wrap=True)
+        print_text(f"  {each}", "dim")
+
+
+def print_user_traceback(error: Exception, trace: "TracebackType | None") -> None:
+    """Print an error of the user's code to standard error, masked, with the part of its traceback that is theirs."""
+    frames = traceback.format_exception(type(error), error, trace)
+    click.echo(safe_text(masked_text("".join(frames)), _MAX_TRACEBACK_CHARS), err=True)
+
+
+def progress_bar(console: "Console") -> "Progress":
+    """Return a bar with a description and the number of handled rows, which disappears at the end."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415  # only on a terminal
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, console=console, transient=True)
+
+
+def throttled(show: Callable[[T], object], every: float, *, at_once: bool = False) -> Callable[[T], None]:
+    """Return a function that shows progress, but drops calls that follow the last shown one too soon.
+
+    Args:
+        show: Shows the progress.
+        every: Seconds between two calls of it.
+        at_once: Whether the first call is shown too.
+    """
+    shown_at = clock.monotonic() - (every if at_once else 0)
+
+    def progress(step: T) -> None:
+        nonlocal shown_at
+        if clock.monotonic() - shown_at >= every:
+            shown_at = clock.monotonic()
+            show(step)
+
+    return progress

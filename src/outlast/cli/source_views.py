@@ -1,18 +1,14 @@
 """Sources and polls as they are shown: tables for people, JSON for programs, URLs without secrets."""
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from outlast import clock
 from outlast.cli.app_options import next_command
-from outlast.cli.formats import exact_time, relative_time
-from outlast.cli.output import count_text, facts_table, make_table, mask_secrets, row_data
+from outlast.cli.formats import exact_time, now, relative_time
+from outlast.cli.output import Cells, JsonObject, count_text, mask_secrets, print_facts, row_data, table
 from outlast.report.sources import failure_text, next_poll
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from rich.table import Table
+    from collections.abc import Mapping
 
     from outlast.decide.source_health import SourceState
     from outlast.ports.source_rows import Poll, Source
@@ -33,7 +29,7 @@ def state_counts_text(counts: "Mapping[SourceState, int]") -> str:
     return f"{count_text(sum(counts.values()), 'source')}: {', '.join(parts)}" if parts else "no sources"
 
 
-def source_data(source: "Source", *, whole: bool = False) -> dict[str, Any]:
+def source_data(source: "Source", *, whole: bool = False) -> JsonObject:
     """Return a source as JSON data, including the fields of its health.
 
     Args:
@@ -49,7 +45,7 @@ def source_data(source: "Source", *, whole: bool = False) -> dict[str, Any]:
     return {**first, **health, **data}
 
 
-def poll_data(poll: "Poll") -> dict[str, Any]:
+def poll_data(poll: "Poll") -> JsonObject:
     """Return a poll of a source's history as JSON data."""
     data = row_data(poll)
     del data["source_id"]
@@ -57,70 +53,60 @@ def poll_data(poll: "Poll") -> dict[str, Any]:
     return data
 
 
-def source_table(found: "Sequence[Source]") -> "Table":
+@table("ID, STATE, FAILURES, SUCCESS, FAILURE, NEXT, SOURCE")
+def source_table(source: "Source") -> Cells:
     """Return the table of sources."""
-    columns = {
-        "ID": None, "STATE": None, "FAILURES": None, "SUCCESS": None, "FAILURE": None, "NEXT": None, "SOURCE": None,
-    }  # fmt: skip
-    rows = (
-        (
-            source.id,
-            str(source.state),
-            source.consecutive_failures,
-            relative_time(source.health.last_success_at),
-            relative_time(source.health.last_failure_at),
-            _next_poll_text(source)[0],
-            source_title(source),
-        )
-        for source in found
+    return (
+        source.id,
+        str(source.state),
+        source.consecutive_failures,
+        relative_time(source.health.last_success_at),
+        relative_time(source.health.last_failure_at),
+        _next_poll_text(source)[0],
+        source_title(source),
     )
-    return make_table(columns, rows)
 
 
-def source_facts(source: "Source") -> "Table":
-    """Return a table with the fields of a source, one per line."""
+def print_source(source: "Source") -> None:
+    """Print the fields of a source, one per line."""
     health, (when, why) = source.health, _next_poll_text(source)
-    return facts_table(
-        [
-            ("source", f"{source.id}, profile {source.profile}"),
-            ("name", mask_secrets(source.name) or None),
-            ("url", mask_secrets(source.url)),
-            ("selector", mask_secrets(source.selector)),
-            ("state", _state_text(source)),
-            ("failures", f"{health.consecutive_failures} in a row" if health.consecutive_failures else None),
-            ("failing", _since_text(health.failing_since)),
-            ("last success", exact_time(health.last_success_at)),
-            ("last failure", exact_time(health.last_failure_at)),
-            ("why", _last_failure_text(source)),
-            ("next poll", f"{when}{f': {why}' if why else ''}"),
-            ("not before", exact_time(source.not_before)),
-            ("last outcome", f"{source.outcome}, in cycle {source.cycle}" if source.outcome else None),
-            ("not counted yet", _stored_failure_text(source.pending)),
-            ("etag", mask_secrets(source.etag)),
-            ("last modified", mask_secrets(source.last_modified)),
-            ("content", source.content_hash),
-            ("added", exact_time(source.created_at)),
-        ]
+    print_facts(
+        {
+            "source": f"{source.id}, profile {source.profile}",
+            "name": mask_secrets(source.name) or None,
+            "url": mask_secrets(source.url),
+            "selector": mask_secrets(source.selector),
+            "state": _state_text(source),
+            "failures": f"{health.consecutive_failures} in a row" if health.consecutive_failures else None,
+            "failing": f"since {exact_time(health.failing_since)}" if health.failing_since else None,
+            "last success": exact_time(health.last_success_at),
+            "last failure": exact_time(health.last_failure_at),
+            "why": mask_secrets(failure_text(source.last_failure) or source.last_error),
+            "next poll": f"{when}{f': {why}' if why else ''}",
+            "not before": exact_time(source.not_before),
+            "last outcome": f"{source.outcome}, in cycle {source.cycle}" if source.outcome else None,
+            "not counted yet": mask_secrets(failure_text(source.pending)),
+            "etag": mask_secrets(source.etag),
+            "last modified": mask_secrets(source.last_modified),
+            "content": source.content_hash,
+            "added": exact_time(source.created_at),
+        }
     )
 
 
-def history_table(polls: "Sequence[Poll]") -> "Table":
+@table("WHEN, OUTCOME, TRIES, HTTP, STATE, ERROR")
+def history_table(poll: "Poll") -> Cells:
     """Return the table of a source's polls."""
-    columns = {"WHEN": None, "OUTCOME": None, "TRIES": None, "HTTP": None, "STATE": None, "ERROR": None}
-    rows = (
-        (
-            relative_time(poll.at),
-            poll.outcome,
-            poll.attempts or None,
-            poll.http_status,
-            f"{poll.before} > {poll.after}" if poll.after is not None else None,
-            " ".join(
-                word for word in (f"[{poll.category}]" if poll.category else "", mask_secrets(poll.error) or "") if word
-            ),
-        )
-        for poll in polls
+    return (
+        relative_time(poll.at),
+        poll.outcome,
+        poll.attempts or None,
+        poll.http_status,
+        f"{poll.before} > {poll.after}" if poll.after is not None else None,
+        " ".join(
+            word for word in (f"[{poll.category}]" if poll.category else "", mask_secrets(poll.error) or "") if word
+        ),
     )
-    return make_table(columns, rows)
 
 
 def _state_text(source: "Source") -> str:
@@ -135,7 +121,7 @@ def _state_text(source: "Source") -> str:
 
 def _next_poll_text(source: "Source") -> tuple[str, str]:
     """Return when a source is polled next, and why."""
-    kind, at = next_poll(source, datetime.fromtimestamp(clock.now(), UTC))
+    kind, at = next_poll(source, now())
     when = relative_time(at) if at is not None else "due"
     match kind:
         case "never":
@@ -148,17 +134,3 @@ def _next_poll_text(source: "Source") -> tuple[str, str]:
             return when, "its host asked for no requests until then"
         case _:
             return when, ""
-
-
-def _last_failure_text(source: "Source") -> str | None:
-    return _stored_failure_text(source.last_failure) or mask_secrets(source.last_error)
-
-
-def _stored_failure_text(failure: "Mapping[str, Any] | None") -> str | None:
-    """Return a stored failure in one line, without secrets."""
-    text = failure_text(failure)
-    return None if text is None else str(mask_secrets(text))
-
-
-def _since_text(moment: datetime | None) -> str | None:
-    return None if moment is None else f"since {exact_time(moment)}"

@@ -4,12 +4,50 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import next_command, with_app
+from outlast.cli.app_options import (
+    flag,
+    json_counts_option,
+    json_option,
+    json_rows_option,
+    limit_option,
+    next_command,
+    option,
+    with_app,
+    with_configured_app,
+)
 from outlast.cli.audit import write_audit_entry
 from outlast.cli.completion import profile_names
-from outlast.cli.errors import EXIT_FAILED, CommandError
+from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import ROW_LIMIT, duration_text, relative_time
 from outlast.cli.logs import set_up_logs
+from outlast.cli.output import (
+    Cells,
+    JsonObject,
+    count_text,
+    make_console,
+    mask_secrets,
+    print_empty,
+    print_facts,
+    print_json,
+    print_list,
+    print_text,
+    printable_line,
+    row_data,
+    styled_text,
+    table,
+)
+from outlast.cli.source_views import (
+    history_table,
+    poll_data,
+    print_source,
+    source_data,
+    source_table,
+    source_title,
+    state_counts_text,
+)
+from outlast.decide.source_health import SourceState
+from outlast.errors import ConfigError
+from outlast.ports.source_rows import NewSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,10 +58,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--profile", metavar="NAME", shell_complete=profile_names, help="Only cycles of this profile.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=20, show_default=True, help="Cycles at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app()
+@option("--profile", "NAME", "Only cycles of this profile.", shell_complete=profile_names)
+@limit_option("Cycles", 20)
+@json_rows_option
+@with_app
 def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> None:
     """List the last cycles, newest first. A cycle polls all sources of a profile that are due.
 
@@ -32,45 +70,30 @@ def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> Non
       outlast sources cycles
       outlast sources cycles --profile feed --limit 100 --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import make_console, make_table, print_empty, print_json, row_data  # noqa: PLC0415  # not for --help
+    empty = ("no cycle yet", "outlast monitor MODULE:APP starts one")
+    print_list(app.sources.cycles(profile, limit), _cycles_table, empty, as_json=as_json)
 
-    found = app.sources.cycles(profile, limit)
-    if as_json:
-        print_json([row_data(cycle) for cycle in found])
-        return
-    if not found:
-        print_empty("no cycle yet", "outlast monitor MODULE:APP starts one")
-        return
-    columns = {
-        "CYCLE": None, "STARTED": None, "TOOK": None, "SOURCES": None, "POLLED": None, "CHANGED": None, "FAILED": None,
-        "DEFERRED": None, "PROFILE": None,
-    }  # fmt: skip
-    rows = (
-        (
-            cycle.id,
-            relative_time(cycle.started_at),
-            _cycle_duration(cycle),
-            cycle.sources,
-            cycle.polled,
-            cycle.changed,
-            cycle.failed,
-            cycle.deferred,
-            f"{cycle.profile}{', outage' if cycle.outage_since is not None else ''}",
-        )
-        for cycle in found
+
+@table("CYCLE, STARTED, TOOK, SOURCES, POLLED, CHANGED, FAILED, DEFERRED, PROFILE")
+def _cycles_table(cycle: "Cycle") -> Cells:
+    took = "running" if cycle.ended_at is None else duration_text((cycle.ended_at - cycle.started_at).total_seconds())
+    return (
+        cycle.id,
+        relative_time(cycle.started_at),
+        took,
+        cycle.sources,
+        cycle.polled,
+        cycle.changed,
+        cycle.failed,
+        cycle.deferred,
+        f"{cycle.profile}{', outage' if cycle.outage_since is not None else ''}",
     )
-    make_console().print(make_table(columns, rows))
 
 
-def _cycle_duration(cycle: "Cycle") -> str | None:
-    return "running" if cycle.ended_at is None else duration_text((cycle.ended_at - cycle.started_at).total_seconds())
-
-
-def cycle_summary_data(profile: str, summary: "CycleSummary | None", *, stopped: bool) -> dict[str, Any]:
+def cycle_summary_data(profile: str, summary: "CycleSummary | None", *, stopped: bool) -> JsonObject:
     """Return the result of a cycle as JSON data; ``cycle`` is None if no source was due, or it was stopped."""
     if summary is None:
         return {"cycle": None, "profile": profile, "stopped": stopped}
-    from outlast.cli.output import row_data  # noqa: PLC0415  # not for --help
 
     figures = row_data(summary.cycle)
     return {
@@ -86,32 +109,19 @@ def cycle_summary_data(profile: str, summary: "CycleSummary | None", *, stopped:
 
 def print_cycle_summary(profile: str, summary: "CycleSummary | None", *, stopped: bool) -> None:
     """Print the result of a cycle."""
-    from outlast.cli.output import facts_table, make_console, print_text  # noqa: PLC0415  # not for --help
-
     if summary is None:
-        if stopped:
-            print_text(
-                "stopped before the end of the cycle; finished polls are kept, the rest is polled next time", "yellow"
-            )
-        else:
-            print_text(
-                f"no source of the profile {profile} can be polled now: it has none, or all are deferred or disabled"
-            )
+        kept = "stopped before the end of the cycle; finished polls are kept, the rest is polled next time"
+        none = f"no source of the profile {profile} can be polled now: it has none, or all are deferred or disabled"
+        print_text(kept if stopped else none, "yellow" if stopped else "")
         return
     cycle = summary.cycle
-    make_console().print(
-        facts_table(
-            [
-                ("cycle", f"{cycle.id} of {cycle.profile}, {summary.seconds:.1f} s"),
-                ("sources", cycle.sources),
-                ("polled", cycle.polled),
-                ("changed", cycle.changed),
-                ("failed", cycle.failed),
-                ("deferred", cycle.deferred),
-                ("changed state", summary.transitions),
-                ("on_change failed", summary.broken_callbacks or None),
-            ]
-        )
+    print_facts(
+        {
+            "cycle": f"{cycle.id} of {cycle.profile}, {summary.seconds:.1f} s",
+            **{name: getattr(cycle, name) for name in ("sources", "polled", "changed", "failed", "deferred")},
+            "changed state": summary.transitions,
+            "on_change failed": summary.broken_callbacks or None,
+        }
     )
     if cycle.outage_since is not None:
         print_text(
@@ -121,17 +131,16 @@ def print_cycle_summary(profile: str, summary: "CycleSummary | None", *, stopped
 
 
 _MAX_LISTED = 20
+_profile_option = option("--profile", "NAME", "Their profile: blog, feed or your own.", default="feed")
 
 
 @click.command()
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@click.option(
-    "--profile", metavar="NAME", default="feed", show_default=True, help="Their profile: blog, feed or your own."
-)
-@click.option("--name", metavar="TEXT", default="", help="A name for the source; for one URL.")
-@click.option("--selector", metavar="CSS", help="The part of a page to watch.")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app(creates_file=True)
+@_profile_option
+@option("--name", "TEXT", "A name for the source; for one URL.", default="")
+@option("--selector", "CSS", "The part of a page to watch.")
+@json_rows_option
+@with_configured_app(creates_file=True)
 def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector: str | None, as_json: bool) -> None:
     """Add sources, due at once. If a URL or the selector is not valid, nothing is added and all mistakes are listed.
 
@@ -142,12 +151,8 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
       outlast sources add https://example.com/feed.xml
       outlast sources add https://example.com/ --profile blog --selector main
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import mask_secrets, print_json, print_text  # noqa: PLC0415  # not for --help
-    from outlast.ports.source_rows import NewSource  # noqa: PLC0415  # not for --help
-
     if name and len(urls) > 1:
-        message = "--name needs exactly one URL; add the others separately"
-        raise click.UsageError(message)
+        raise click.UsageError("--name needs exactly one URL; add the others separately")
     write_audit_entry(app, "add_sources", "sources", profile=profile, urls=list(urls))
     added = app.sources.add_many([NewSource(url, profile, name, selector) for url in urls])
     rows = [(app.sources.get(each.id), each.created) for each in added]
@@ -162,12 +167,10 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
 
 @click.command("import")
 @click.argument("file", type=click.Path(), metavar="FILE")
-@click.option(
-    "--profile", metavar="NAME", default="feed", show_default=True, help="Their profile: blog, feed or your own."
-)
-@click.option("--dry-run", is_flag=True, help="Show what would be added; add nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as a JSON object.")
-@with_app(creates_file=True)
+@_profile_option
+@flag("--dry-run", "Show what would be added; add nothing.")
+@json_counts_option
+@with_configured_app(creates_file=True)
 def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_json: bool) -> None:
     """Add the sources of an OPML file, or of a text file with one URL per line.
 
@@ -178,8 +181,6 @@ def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_jso
       outlast sources import feeds.opml --dry-run
       outlast sources import urls.txt --profile blog
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import mask_secrets, print_json, print_text  # noqa: PLC0415  # not for --help
-
     if dry_run:
         new_sources, known = _compare_import(app, file, profile)
         new = len(new_sources)
@@ -224,6 +225,7 @@ def _warn_unknown_profile(app: "App", profile: str) -> None:
 _MAX_ID = 2**63 - 1
 _MAX_ID_DIGITS = 19
 _MAX_NAMED = 5
+_sources_argument = click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
 
 
 def find_source(app: "App", word: str) -> "Source":
@@ -232,8 +234,6 @@ def find_source(app: "App", word: str) -> "Source":
     Raises:
         CommandError: If it does not exist, or several have the URL.
     """
-    from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
-
     is_id = word.isascii() and word.isdecimal()
     try:
         if is_id:
@@ -242,13 +242,12 @@ def find_source(app: "App", word: str) -> "Source":
         return app.sources.get(word)
     except ConfigError as error:
         problem = f"source {word} does not exist" if is_id else f"{word}: {error}"
-        message = f"{problem}; {next_command('sources', 'list')} shows the sources"
-        raise CommandError(message) from None
+        raise CommandError(f"{problem}; {next_command('sources', 'list')} shows the sources") from None
 
 
 @click.command()
-@click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
-@with_app()
+@_sources_argument
+@with_app
 def enable(app: "App", words: tuple[str, ...]) -> None:
     """Enable sources: reset their failures and poll them at once. Exit code 1 if a source does not exist.
 
@@ -267,9 +266,9 @@ def enable(app: "App", words: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
-@click.option("--reason", metavar="TEXT", default="", help="The reason, for its history.")
-@with_app()
+@_sources_argument
+@option("--reason", "TEXT", "The reason, for its history.", default="")
+@with_app
 def disable(app: "App", words: tuple[str, ...], *, reason: str) -> None:
     """Disable sources: do not poll or probe them until you enable them. Exit code 1 if a source does not exist.
 
@@ -288,8 +287,8 @@ def disable(app: "App", words: tuple[str, ...], *, reason: str) -> None:
 
 
 @click.command()
-@click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
-@with_app()
+@_sources_argument
+@with_app
 def probe(app: "App", words: tuple[str, ...]) -> None:
     """Poll sources in the next cycle, even if their profile has disabled them.
 
@@ -304,16 +303,15 @@ def probe(app: "App", words: tuple[str, ...]) -> None:
         write_audit_entry(app, "probe_source", f"source:{source.id}")
         if app.sources.probe(source.id):
             return "will be polled in the next cycle"
-        message = f"was disabled by hand; to enable it: {next_command('sources', 'enable', source.id)}"
-        raise CommandError(message)
+        raise CommandError(f"was disabled by hand; to enable it: {next_command('sources', 'enable', source.id)}")
 
     _apply_to_each(app, words, act)
 
 
 @click.command()
-@click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@with_app()
+@_sources_argument
+@flag("--yes", "Do not ask for confirmation.")
+@with_app
 def remove(app: "App", words: tuple[str, ...], *, yes: bool) -> None:
     """Remove sources and their history. If one does not exist, none is removed and the exit code is 1.
 
@@ -321,8 +319,6 @@ def remove(app: "App", words: tuple[str, ...], *, yes: bool) -> None:
     Example:
       outlast sources remove 12 13 --yes
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
-
     selected = list({source.id: source for source in (find_source(app, word) for word in words)}.values())
     if not yes:
         click.confirm(f"Remove {_source_names(selected)} for good?", abort=True, err=True)
@@ -333,9 +329,6 @@ def remove(app: "App", words: tuple[str, ...], *, yes: bool) -> None:
 
 
 def _source_names(selected: "Sequence[Source]") -> str:
-    from outlast.cli.output import count_text, printable_line  # noqa: PLC0415  # not for --help
-    from outlast.cli.source_views import source_title  # noqa: PLC0415  # not for --help
-
     if len(selected) > _MAX_NAMED:
         return f"{count_text(len(selected), 'source')} and their history"
     names = ", ".join(f"source {source.id} ({printable_line(source_title(source))})" for source in selected)
@@ -344,8 +337,6 @@ def _source_names(selected: "Sequence[Source]") -> str:
 
 def _apply_to_each(app: "App", words: "Sequence[str]", act: "Callable[[Source], str]") -> None:
     """Apply an action to sources one by one; a failure does not stop the others. Exit code 1 if one fails."""
-    from outlast.cli.output import mask_secrets, print_text  # noqa: PLC0415  # not for --help
-
     set_up_logs("error", as_json=False)  # what the registry logs is printed here
     failed = False
     for word in words:
@@ -363,10 +354,9 @@ def _apply_to_each(app: "App", words: "Sequence[str]", act: "Callable[[Source], 
         else:
             print_text(line, "green")
     if failed:
-        click.get_current_context().exit(EXIT_FAILED)
+        exit_failed()
 
 
-_STATES = ("healthy", "warning", "error", "disabled", "probation")
 _HISTORY_ROWS = 20
 
 
@@ -386,23 +376,16 @@ def sources() -> None:
 
 
 @sources.command("list")
-@click.option("--state", type=click.Choice(_STATES, case_sensitive=False), help="Only sources in this state.")
-@click.option("--profile", metavar="NAME", shell_complete=profile_names, help="Only sources of this profile.")
-@click.option("--text", metavar="TEXT", help="Only sources with this text in URL or name.")
-@click.option("--after", type=ROW_LIMIT, metavar="ID", help="Only sources with larger ids: the next page.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="Sources at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app()
-def list_sources(
-    app: "App",
-    *,
-    state: str | None,
-    profile: str | None,
-    text: str | None,
-    after: int | None,
-    limit: int,
-    as_json: bool,
-) -> None:
+@click.option(
+    "--state", type=click.Choice(list(map(str, SourceState)), case_sensitive=False), help="Only sources in this state."
+)
+@option("--profile", "NAME", "Only sources of this profile.", shell_complete=profile_names)
+@option("--text", "TEXT", "Only sources with this text in URL or name.")
+@option("--after", "ID", "Only sources with larger ids: the next page.", type=ROW_LIMIT)
+@limit_option("Sources", 50)
+@json_rows_option
+@with_app
+def list_sources(app: "App", /, *, profile: str | None, limit: int, as_json: bool, **filters: Any) -> None:
     """List sources by id, with the number of sources in each state.
 
     \b
@@ -410,10 +393,7 @@ def list_sources(
       outlast sources list --state error
       outlast sources list --text example.com --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import make_console, print_empty, print_json, print_text  # noqa: PLC0415  # not for --help
-    from outlast.cli.source_views import source_data, source_table, state_counts_text  # noqa: PLC0415  # not for --help
-
-    found = app.sources.list(state=state, profile=profile, text=text, after=after, limit=limit)
+    found = app.sources.list(profile=profile, limit=limit, **filters)
     if as_json:
         print_json([source_data(source) for source in found])
         return
@@ -434,8 +414,8 @@ def list_sources(
 
 @sources.command("show")
 @click.argument("word", metavar="ID_OR_URL")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@with_app()
+@json_option
+@with_app
 def show_source(app: "App", word: str, *, as_json: bool) -> None:
     """Show a source: its health, when and why it is polled next, and its history.
 
@@ -444,15 +424,12 @@ def show_source(app: "App", word: str, *, as_json: bool) -> None:
       outlast sources show 12
       outlast sources show https://example.com/feed.xml --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import make_console, print_empty, print_json, styled_text  # noqa: PLC0415  # not for --help
-    from outlast.cli.source_views import history_table, poll_data, source_data, source_facts  # noqa: PLC0415  # not for --help
-
     source = find_source(app, word)
     polls = app.sources.history(source.id, _HISTORY_ROWS)
     if as_json:
         print_json({**source_data(source, whole=True), "history": [poll_data(poll) for poll in polls]})
         return
-    make_console().print(source_facts(source))
+    print_source(source)
     if polls:
         make_console().print(styled_text(""), history_table(polls))
     else:

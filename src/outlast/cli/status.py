@@ -1,23 +1,39 @@
 """``outlast status``: tasks, queues, workers, cooldowns, sources, jobs and failures on one screen."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import next_command, store_label, with_app
+from outlast.cli.app_options import flag, json_option, next_command, option, store_label, with_app
+from outlast.cli.dlq import dead_letter_groups_table
 from outlast.cli.formats import relative_time
+from outlast.cli.job_views import recent_runs, run_data
+from outlast.cli.output import (
+    Cells,
+    JsonObject,
+    count_text,
+    make_console,
+    mask_secrets,
+    print_json,
+    row_data,
+    status_counts_text,
+    styled_text,
+    table,
+)
+from outlast.cli.queues import queues_table
+from outlast.cli.source_views import state_counts_text
+from outlast.report.job_runs import DIED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
-    from rich.table import Table
 
     from outlast.app import App
-    from outlast.cli.job_views import JobRunView
     from outlast.ports.rows import Cooldown, WorkerRow
     from outlast.ports.source_rows import Alert
+    from outlast.report.job_runs import JobRunView
 
 
 _REFRESH_SECONDS = 1.0
@@ -27,18 +43,10 @@ _MOVE_HINT = "a move into this database is not finished: run outlast move again 
 
 
 @click.command()
-@click.option("--watch", is_flag=True, help="Refresh every second until Ctrl-C.")
-@click.option(
-    "--groups",
-    "top",
-    type=click.IntRange(0, 1000),
-    metavar="N",
-    default=5,
-    show_default=True,
-    help="Groups of failures to show.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@with_app()
+@flag("--watch", "Refresh every second until Ctrl-C.")
+@option("--groups", "N", "Groups of failures to show.", "top", type=click.IntRange(0, 1000), default=5)
+@json_option
+@with_app
 def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
     """Show tasks, queues, workers, cooldowns and failures.
 
@@ -48,11 +56,8 @@ def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
       outlast status --watch --app jobs:app
       outlast status --json | jq .counts.QUEUED
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.output import make_console, print_json  # noqa: PLC0415  # not for --help
-
     if watch and as_json:
-        message = "give --watch or --json, not both"
-        raise click.UsageError(message)
+        raise click.UsageError("give --watch or --json, not both")
     if watch:
         _watch(app, top)
     elif as_json:
@@ -64,8 +69,6 @@ def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
 def _watch(app: "App", top: int) -> None:
     from rich.live import Live  # noqa: PLC0415  # not for --help
 
-    from outlast.cli.output import make_console  # noqa: PLC0415  # not for --help
-
     try:
         with Live(_overview(app, top), console=make_console(), auto_refresh=False, vertical_overflow="crop") as live:
             while True:
@@ -75,10 +78,7 @@ def _watch(app: "App", top: int) -> None:
         return
 
 
-def _status_data(app: "App", top: int) -> dict[str, Any]:
-    from outlast.cli.job_views import run_data  # noqa: PLC0415  # not for --help
-    from outlast.cli.output import row_data  # noqa: PLC0415  # not for --help
-
+def _status_data(app: "App", top: int) -> JsonObject:
     return {
         "store": store_label(app),
         "counts": app.tasks.counts(),
@@ -96,14 +96,9 @@ def _overview(app: "App", top: int) -> "RenderableType":
     """Return all tables that are not empty."""
     from rich.console import Group  # noqa: PLC0415  # not for --help
 
-    from outlast.cli.dlq import dead_letter_groups_table  # noqa: PLC0415  # not for --help
-    from outlast.cli.output import status_counts_text, styled_text  # noqa: PLC0415  # not for --help
-    from outlast.cli.queues import queues_table  # noqa: PLC0415  # not for --help
-
-    counts = app.tasks.counts()
     parts: list[RenderableType] = [
         styled_text(store_label(app), "dim"),
-        styled_text(status_counts_text(counts), "bold"),
+        styled_text(status_counts_text(app.tasks.counts()), "bold"),
     ]
     queues, workers, cooldowns = app.tasks.queues(), app.tasks.workers(), app.tasks.cooldowns()
     groups = app.dead_letters.groups(top) if top else []
@@ -132,9 +127,6 @@ def _worker_hint(app: "App") -> str:
 
 def _source_lines(app: "App") -> "list[RenderableType]":
     """Return a line about sources and a line about waiting alerts, if there are any."""
-    from outlast.cli.output import count_text, styled_text  # noqa: PLC0415  # not for --help
-    from outlast.cli.source_views import state_counts_text  # noqa: PLC0415  # not for --help
-
     parts: list[RenderableType] = []
     counts, waiting = app.sources.health(), _waiting_alerts(app)
     if sum(counts.values()):
@@ -150,9 +142,6 @@ def _source_lines(app: "App") -> "list[RenderableType]":
 
 def _job_lines(app: "App") -> "list[RenderableType]":
     """Return a line about every job that is running or whose last run died."""
-    from outlast.cli.output import mask_secrets, styled_text  # noqa: PLC0415  # not for --help
-    from outlast.report.job_runs import DIED  # noqa: PLC0415  # not for --help
-
     parts: list[RenderableType] = []
     for each in _open_runs(app):
         job, run_id, died = mask_secrets(each.run.job), each.run.id, each.state == DIED
@@ -165,8 +154,6 @@ def _job_lines(app: "App") -> "list[RenderableType]":
 
 def _open_runs(app: "App") -> "Sequence[JobRunView]":
     """Return the last run of each job if it has not ended; earlier runs that died are left out."""
-    from outlast.cli.job_views import recent_runs  # noqa: PLC0415  # not for --help
-
     newest = {each.run.job: each for each in reversed(recent_runs(app.store, None, _MAX_RUNS))}
     return [each for each in newest.values() if each.run.ended_at is None]
 
@@ -175,27 +162,17 @@ def _waiting_alerts(app: "App") -> "Sequence[Alert]":
     return app.store.alerts(waiting=True, limit=_MAX_WAITING)
 
 
-def _workers_table(workers: "Sequence[WorkerRow]") -> "Table":
-    from outlast.cli.output import make_table  # noqa: PLC0415  # not for --help
-
-    columns = {"WORKER": 30, "TASKS": None, "HEARTBEAT": None, "QUEUES": 16, "STATE": None}
-    rows = (
-        (
-            row.name,
-            f"{row.tasks}/{row.concurrency}",
-            relative_time(row.heartbeat_at),
-            ",".join(row.queues),
-            row.state if row.alive else "silent",
-        )
-        for row in workers
+@table("WORKER:30, TASKS, HEARTBEAT, QUEUES:16, STATE")
+def _workers_table(row: "WorkerRow") -> Cells:
+    return (
+        row.name,
+        f"{row.tasks}/{row.concurrency}",
+        relative_time(row.heartbeat_at),
+        ",".join(row.queues),
+        row.state if row.alive else "silent",
     )
-    return make_table(columns, rows)
 
 
-def _cooldowns_table(cooldowns: "Sequence[Cooldown]") -> "Table":
-    from outlast.cli.output import make_table, mask_secrets  # noqa: PLC0415  # not for --help
-
-    columns = {"COOLDOWN": 36, "ENDS": None, "REASON": None}
-    return make_table(
-        columns, ((mask_secrets(row.resource), relative_time(row.until), mask_secrets(row.reason)) for row in cooldowns)
-    )
+@table("COOLDOWN:36, ENDS, REASON")
+def _cooldowns_table(row: "Cooldown") -> Cells:
+    return mask_secrets(row.resource), relative_time(row.until), mask_secrets(row.reason)

@@ -3,11 +3,14 @@
 import os
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.logs import LEVELS, set_up_logs
+from outlast.cli.app_options import flag, option, resolve_app
+from outlast.cli.logs import set_up_logs, with_log_options
+from outlast.errors import ConfigError
+from outlast.run.signals import restored_after, set_handlers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,45 +25,44 @@ _REQUIRED_PACKAGES = {"anyio", "jinja2", "starlette", "uvicorn"}
 
 @click.command()
 @click.argument("reference", metavar="[MODULE:APP]", required=False)
-@click.option(
-    "--url", metavar="URL", help="The store, such as sqlite:///outlast.db, instead of an app. Default: $OUTLAST_URL, "
+@option(
+    "--url",
+    "URL",
+    "The store, such as sqlite:///outlast.db, instead of an app. Default: $OUTLAST_URL, "
     "then url under [app] in outlast.toml, then outlast.db if that file exists.",
-)  # fmt: skip
-@click.option(
-    "--host", metavar="ADDRESS", default=_LOCAL_HOST, show_default=True,
-    help="Address to listen on. Any address but this machine's own needs a token.",
-)  # fmt: skip
-@click.option(
-    "--port", type=click.IntRange(0, _MAX_PORT), metavar="PORT", default=_DEFAULT_PORT, show_default=True,
-    help="Port to listen on; 0 picks a free port.",
-)  # fmt: skip
-@click.option(
-    "--allow-host", "hosts", metavar="NAME", multiple=True,
-    help="A host name under which browsers reach it, besides localhost and the address itself; repeatable.",
-)  # fmt: skip
-@click.option(
-    "--proxy", metavar="ADDRESS",
-    help="Address of a trusted reverse proxy that sets X-Forwarded-For.",
-)  # fmt: skip
-@click.option("--read-only", is_flag=True, help="Allow no changes, even with a token that allows them.")
-@click.option("--open", "opens", is_flag=True, help="Open it in a browser on this machine.")
-@click.option(
-    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="warning", show_default=True,
-    help="The lowest level that is logged.",
-)  # fmt: skip
-@click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
-def web(  # noqa: PLR0913  # its options
+)
+@option(
+    "--host",
+    "ADDRESS",
+    "Address to listen on. Any address but this machine's own needs a token.",
+    default=_LOCAL_HOST,
+)
+@option(
+    "--port",
+    "PORT",
+    "Port to listen on; 0 picks a free port.",
+    type=click.IntRange(0, _MAX_PORT),
+    default=_DEFAULT_PORT,
+)
+@option(
+    "--allow-host",
+    "NAME",
+    "A host name under which browsers reach it, besides localhost and the address itself; repeatable.",
+    "hosts",
+    multiple=True,
+)
+@option("--proxy", "ADDRESS", "Address of a trusted reverse proxy that sets X-Forwarded-For.")
+@flag("--read-only", "Allow no changes, even with a token that allows them.")
+@flag("--open", "Open it in a browser on this machine.", "opens")
+@with_log_options("warning")
+def web(
     reference: str | None,
     *,
     url: str | None,
-    host: str,
-    port: int,
-    hosts: tuple[str, ...],
-    proxy: str | None,
-    read_only: bool,
     opens: bool,
     log_level: str,
     json_logs: bool,
+    **settings: Any,
 ) -> None:
     """Serve the dashboard: failures, waits and changes in a browser.
 
@@ -79,8 +81,6 @@ def web(  # noqa: PLR0913  # its options
       export OUTLAST_WEB_TOKEN=…
       outlast web jobs:app --host 0.0.0.0 --allow-host jobs.example.com
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.app_options import resolve_app  # noqa: PLC0415  # not for --help
-
     set_up_logs(log_level, as_json=json_logs)
     web_server = _import_server()
     app = resolve_app(reference, url, may_create=reference is not None)
@@ -89,15 +89,11 @@ def web(  # noqa: PLR0913  # its options
         with web_server.Opening(lambda file: click.launch(file) == 0) as opening:
             server: Server = web_server.serve(
                 app,
-                host=host,
-                port=port,
                 token=os.environ.get(web_server.VARIABLE),
                 read_token=os.environ.get(web_server.READ_VARIABLE),
-                hosts=hosts,
-                proxy=proxy,
-                read_only=read_only,
                 reference=reference,
                 on_link=lambda link: _print_next_link(link, opening),
+                **settings,
             )
             _print_start(server, opening if opens else None)
             with _links_on_demand(server):
@@ -108,24 +104,19 @@ def web(  # noqa: PLR0913  # its options
 
 def _import_server() -> "ModuleType":
     """Return the module of the server; the error says which package is missing."""
-    from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
-
     try:
         from outlast.web import server  # noqa: PLC0415  # needs the extra
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _REQUIRED_PACKAGES:
             raise
-        message = f"the dashboard needs {error.name} from the extra web: pip install 'outlast[web]'"
-        raise ConfigError(message) from error
+        raise ConfigError(f"the dashboard needs {error.name} from the extra web: pip install 'outlast[web]'") from error
     return server
 
 
 def _print_start(server: "Server", opening: "Opening | None") -> None:
     where = server.link() if server.has_links else server.url
-    if server.has_links:
-        click.echo(f"Dashboard: {where}\nThis link signs in one browser, once. Ctrl-C stops the dashboard.")
-    else:
-        click.echo(f"Dashboard: {where}\nSign in with the token. Ctrl-C stops the dashboard.")
+    how = "This link signs in one browser, once." if server.has_links else "Sign in with the token."
+    click.echo(f"Dashboard: {where}\n{how} Ctrl-C stops the dashboard.")
     if not server.is_local:
         click.echo("Without HTTPS the network can read the token: put an HTTPS proxy in front of it.", err=True)
     if opening is not None and not opening.open(where):
@@ -144,8 +135,5 @@ def _links_on_demand(server: "Server") -> "Iterator[None]":
     if number is None or not server.has_links:
         yield
         return
-    before = signal.signal(number, lambda *_: click.echo(f"A new link: {server.link()}"))
-    try:
+    with restored_after(set_handlers((number,), lambda *_: click.echo(f"A new link: {server.link()}"))):
         yield
-    finally:
-        signal.signal(number, before)

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from outlast.cli.app_options import flag, option, reaches_store, store_label
 from outlast.cli.health_endpoints import ProcessState, heartbeat_check, serve_health, with_health_options
-from outlast.cli.logs import LEVELS, set_up_logs
+from outlast.cli.logs import set_up_logs, with_log_options
+from outlast.cli.output import count_text
+from outlast.config import configure
 from outlast.ports.rows import Kind
 
 if TYPE_CHECKING:
@@ -32,17 +35,11 @@ log = logging.getLogger("outlast.worker")
 
 @click.command()
 @click.argument("reference", metavar="MODULE:APP")
-@click.option("--queues", metavar="A,B", help="Queues to take tasks from, in turn. Default: all queues of the tasks.")
-@click.option(
-    "--concurrency", type=click.IntRange(min=1), metavar="N", help=f"Concurrent tasks. Default: {_CONCURRENCY}."
-)
-@click.option("--name", metavar="TEXT", help="Name of the worker. Default: host and process.")
-@click.option("--drain", is_flag=True, help="Exit when no more tasks are due.")
-@click.option(
-    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
-    help="The lowest level that is logged.",
-)  # fmt: skip
-@click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
+@option("--queues", "A,B", "Queues to take tasks from, in turn. Default: all queues of the tasks.")
+@option("--concurrency", "N", f"Concurrent tasks. Default: {_CONCURRENCY}.", type=click.IntRange(min=1))
+@option("--name", "TEXT", "Name of the worker. Default: host and process.")
+@flag("--drain", "Exit when no more tasks are due.")
+@with_log_options("info")
 @with_health_options
 def worker(  # noqa: PLR0913  # its options
     reference: str,
@@ -72,7 +69,6 @@ def worker(  # noqa: PLR0913  # its options
       outlast worker jobs:app --json-logs --health-port 8787
     """  # noqa: D301  # click reads the control character, not a backslash
     from outlast.cli.loader import load_app  # noqa: PLC0415  # not for --help
-    from outlast.config import configure  # noqa: PLC0415  # not for --help
 
     set_up_logs(log_level, as_json=json_logs)
     config = configure()
@@ -84,7 +80,7 @@ def worker(  # noqa: PLR0913  # its options
         name=name,
     )
     try:
-        reached = _check_store(app, drain=drain)  # before the start is logged
+        reached = reaches_store(app.store.check_schema, required=drain)  # before the start is logged
         state = ProcessState(
             lambda: made.last_beat, lambda: made.stopping, made.queues, {"heartbeat": heartbeat_check(app, made)}
         )
@@ -97,26 +93,14 @@ def worker(  # noqa: PLR0913  # its options
         app.close()
 
 
-def _check_store(app: "App", *, drain: bool) -> bool:
-    """Check the tables; return False if the store cannot be reached, because a worker waits for it."""
-    from outlast.run.store_wait import is_store_outage  # noqa: PLC0415  # not for --help
-
-    try:
-        app.store.check_schema()
-    except Exception as error:
-        if drain or not is_store_outage(error):
-            raise
-        return False
-    return True
-
-
 def _parse_queues(queues: str | None) -> list[str] | None:
     if queues is None:
         return None
     names = list(dict.fromkeys(name.strip() for name in queues.split(",") if name.strip()))
     if not names:
-        message = "give one or more names of queues, separated by commas: --queues mail,default"
-        raise click.BadParameter(message, param_hint="--queues")
+        raise click.BadParameter(
+            "give one or more names of queues, separated by commas: --queues mail,default", param_hint="--queues"
+        )
     return names
 
 
@@ -142,8 +126,6 @@ def _run_worker(made: "Worker", *, drain: bool) -> None:
 
 
 def _log_start(app: "App", made: "Worker", config: "Config") -> None:
-    from outlast.cli.app_options import store_label  # noqa: PLC0415  # not for --help
-
     known = sorted(app.tasks_by_name)
     names = ", ".join(known[:_MAX_LISTED]) + (", …" if len(known) > _MAX_LISTED else "")
     where = store_label(app)
@@ -158,7 +140,7 @@ def _log_start(app: "App", made: "Worker", config: "Config") -> None:
         "worker %s: queues %s; %s; concurrency %d; store %s%s",
         made.name,
         ", ".join(made.queues),
-        f"{len(known)} {'task' if len(known) == 1 else 'tasks'}: {names}" if known else "no tasks",
+        f"{count_text(len(known), 'task')}: {names}" if known else "no tasks",
         made.concurrency,
         where,
         f"; settings {config.source}" if config.source else "",

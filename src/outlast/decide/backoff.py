@@ -51,8 +51,7 @@ def check_seconds(name: str, value: "float | timedelta | object") -> float:
     total = None if isinstance(value, type) else getattr(value, "total_seconds", None)
     seconds = total() if callable(total) else value
     if not isinstance(seconds, int | float) or not is_number(seconds) or seconds < 0:
-        message = f"{name} is {short_repr(value)}; give seconds or a timedelta, 0 or more"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is {short_repr(value)}; give seconds or a timedelta, 0 or more")
     return seconds
 
 
@@ -67,8 +66,7 @@ def check_backoff(value: "Backoff | object") -> "Backoff":
         checked: Backoff = backoff
         return checked
     choices = f"choose one of: {', '.join(BACKOFFS)}, or give a function of the retry number"
-    message = f"{short_repr(backoff)} is not a backoff; {choices}"
-    raise ConfigError(message)
+    raise ConfigError(f"{short_repr(backoff)} is not a backoff; {choices}")
 
 
 def check_jitter(value: "Jitter | object") -> "Jitter":
@@ -85,8 +83,9 @@ def check_jitter(value: "Jitter | object") -> "Jitter":
         return 0.1 if jitter else 0.0
     if isinstance(jitter, int | float) and 0 <= jitter <= 1:
         return float(jitter)
-    message = f"jitter is {short_repr(jitter)}; choose one of: {', '.join(JITTERS)}, or give a fraction from 0 to 1"
-    raise ConfigError(message)
+    raise ConfigError(
+        f"jitter is {short_repr(jitter)}; choose one of: {', '.join(JITTERS)}, or give a fraction from 0 to 1"
+    )
 
 
 def delay_before(retry: int, backoff: "Backoff", base: float, cap: float) -> float:

@@ -6,8 +6,9 @@ lets a fixed number of probes pass, which close it or open it again. The time is
 
 from collections import deque
 
+from outlast.classify import attach_failure, failure_of
 from outlast.decide.backoff import check_seconds, is_number, short_repr
-from outlast.decide.policy import check_retry_on, matches
+from outlast.decide.policy import NODE_RETRY_ON, check_retry_on, matches
 from outlast.errors import ConfigError
 from outlast.failure import RETRYABLE, Frozen
 
@@ -35,8 +36,7 @@ class Budget:
     def __init__(self, capacity: float = 100.0, per_second: float = 10.0) -> None:
         for name, value, minimum in (("capacity", capacity, 1), ("per_second", per_second, 0)):
             if not is_number(value) or value < minimum:
-                message = f"{name} is {short_repr(value)}; give a number, {minimum} or more"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} is {short_repr(value)}; give a number, {minimum} or more")
         self.capacity = float(capacity)
         self.per_second = float(per_second)
         self.tokens = float(capacity)
@@ -108,14 +108,11 @@ class BreakerSettings(Frozen):
             if number is None and name == "consecutive":
                 continue
             if type(number) is not int or number < 1:
-                message = f"{name} is {short_repr(number)}; give a whole number, 1 or more"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} is {short_repr(number)}; give a whole number, 1 or more")
         if failure_rate is not None and not (is_number(failure_rate) and 0 < failure_rate <= 1):
-            message = f"failure_rate is {short_repr(failure_rate)}; give a share above 0 and up to 1"
-            raise ConfigError(message)
+            raise ConfigError(f"failure_rate is {short_repr(failure_rate)}; give a share above 0 and up to 1")
         if consecutive is None and failure_rate is None:
-            message = "a breaker needs consecutive or failure_rate, otherwise it would never open"
-            raise ConfigError(message)
+            raise ConfigError("a breaker needs consecutive or failure_rate, otherwise it would never open")
         self.__dict__.update(
             consecutive=consecutive,
             failure_rate=failure_rate,
@@ -133,7 +130,12 @@ class BreakerSettings(Frozen):
 
     def is_failure(self, error: BaseException) -> bool:
         """Return whether an error is a failure of the resource."""
-        return matches(self.counts, error)
+        counts = NODE_RETRY_ON if self.counts is None else self.counts
+        failure = None
+        if isinstance(counts, frozenset):
+            failure = failure_of(error)
+            attach_failure(error, failure)  # the loop around the resource needs it too
+        return matches(counts, error, failure)
 
 
 class Breaker:

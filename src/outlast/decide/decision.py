@@ -1,11 +1,334 @@
-"""The decisions on a failed task, a failed job target and an alert."""
+"""The one decider: what happens after a failed attempt, wherever it was made.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+`decide` takes the failure, the policy and a `DecisionState`. Calls, HTTP requests, polls, targets of jobs and tasks
+differ only by the state. It is pure: time, chance and the refusal of a resource are part of the state.
+"""
+
 from enum import StrEnum
 
-from outlast.decide.policy import RetryPolicy
-from outlast.failure import Category, Failure
+from outlast.classify import MAX_RETRY_AFTER_SECONDS
+from outlast.decide.policy import matches
+from outlast.failure import Category, Frozen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from outlast.decide.policy import RetryPolicy
+    from outlast.failure import Failure
+
+
+class Place(StrEnum):
+    """Where an attempt was made."""
+
+    CALL = "call"
+    HTTP = "http"
+    POLL = "poll"
+    TARGET = "target"
+    TASK = "task"
+
+
+class DecisionReason(StrEnum):
+    """Why a decision was made."""
+
+    BACKOFF = "backoff"
+    """The policy waits and retries."""
+    HINT = "hint"
+    """The other side said how long to wait."""
+    DEFERRED = "deferred"
+    """The wait is too long to sleep, or uses no attempt here."""
+    EXHAUSTED = "exhausted"
+    """All attempts are used."""
+    PERMANENT = "permanent"
+    """The policy does not retry this kind of error."""
+    DEADLINE = "deadline"
+    """There is no time for another attempt."""
+    NESTED = "nested"
+    """An inner retry already gave up."""
+    OFF = "off"
+    """Retries are switched off."""
+    BUDGET = "budget"
+    """The retry budget of the resource is used up."""
+    BREAKER = "breaker"
+    """The circuit breaker of the resource is open."""
+    BROKEN = "broken"
+    """The predicate or the backoff function of the policy raised an error."""
+    EXPIRED = "expired"
+    """The task would expire, or was deferred for too long."""
+    CRASH = "crash"
+    """The task crashed its worker too often."""
+    UNDECODABLE = "undecodable"
+    """The payload of the task cannot be read."""
+    CANARY = "canary"
+    """The canary of a replay gets one attempt."""
+    ABORTED = "aborted"
+    """The failure would meet every other target too, or the handler asked to stop."""
+    SKIPPED = "skipped"
+    """The handler skipped the target."""
+
+
+class Retry(Frozen):
+    """Retry after `delay` seconds; this uses an attempt."""
+
+    delay: float
+    reason: DecisionReason
+    __match_args__ = ("delay", "reason")
+
+    def __init__(self, delay: float, reason: DecisionReason = DecisionReason.BACKOFF) -> None:
+        fields = self.__dict__
+        fields["delay"], fields["reason"] = delay, reason
+
+
+class Defer(Frozen):
+    """Try again in `delay` seconds, later than can be waited for here. In the queue, this uses no attempt."""
+
+    delay: float
+    reason: DecisionReason
+    __match_args__ = ("delay", "reason")
+
+    def __init__(self, delay: float, reason: DecisionReason = DecisionReason.DEFERRED) -> None:
+        fields = self.__dict__
+        fields["delay"], fields["reason"] = delay, reason
+
+
+class _Final(Frozen):
+    reason: DecisionReason
+    __match_args__ = ("reason",)
+
+    def __init__(self, reason: DecisionReason) -> None:
+        self.__dict__.update(reason=reason)
+
+
+class Fail(_Final):
+    """Give up."""
+
+    reason: DecisionReason
+
+
+class Abort(_Final):
+    """Give up, and stop the whole job."""
+
+    reason: DecisionReason
+
+
+class Skip(_Final):
+    """Leave this one out; it is not a failure."""
+
+    reason: DecisionReason
+
+
+Decision = Retry | Defer | Fail | Abort | Skip
+
+
+class DecisionState:
+    """What `decide` has to know about a failed attempt besides the failure and the policy.
+
+    Attributes:
+        place: Where the attempt was made.
+        attempt: Number of failed attempts, including this one.
+        wanted: Whether the policy retries this kind of error; None if its predicate raised.
+        previous: The wait before this attempt in seconds, if there was one.
+        time_left: Seconds until the deadline; None without one.
+        timed_out: Whether the attempt was ended by a time limit of ours.
+        nested: Whether a retry inside the attempt already gave up on the error.
+        retries_off: Whether retries are switched off.
+        patience: Longest wait in seconds that the other side may ask for; a longer one is deferred. None for no limit.
+        deferred_for: Seconds since a task was first deferred.
+        expires_in: Seconds until a task expires; None for never.
+        counts_own_waits: Whether a `RateLimitError` of user code with its own `retry_after` uses an attempt of a task.
+        canary: Whether the task is the canary of a replay.
+        exhausted: Whether another engine that runs the task has used up its own retries.
+        aborts: Whether the handler asked to stop the job.
+        skips: Whether the handler asked to skip the target.
+        chance: Returns a random number in [0, 1); None for the system's.
+        on_broken: Called with what raised, ``retry_on`` or ``backoff``, and its error.
+    """
+
+    place: Place = Place.CALL
+    attempt: int = 1
+    wanted: bool | None = True
+    previous: float | None = None
+    time_left: float | None = None
+    timed_out: bool = False
+    nested: bool = False
+    retries_off: bool = False
+    patience: float | None = None
+    deferred_for: float = 0.0
+    expires_in: float | None = None
+    counts_own_waits: bool = False
+    canary: bool = False
+    exhausted: bool = False
+    aborts: bool = False
+    skips: bool = False
+    chance: "Callable[[], float] | None" = None
+    on_broken: "Callable[[str, Exception], object] | None" = None
+
+    def __init__(self, **facts: object) -> None:
+        for name, value in facts.items():
+            if name not in DecisionState.__annotations__:
+                raise TypeError(f"{name!r} is not a fact of a failed attempt")
+            setattr(self, name, value)
+
+    def refusal(self) -> DecisionReason | None:
+        """Return why the resource allows no retry, BREAKER or BUDGET; None if it does. Asked last, as it may pay."""
+        return None
+
+    def broken(self, what: str, error: Exception) -> None:
+        """Report that a function of the user's policy raised an error."""
+        if self.on_broken is not None:
+            self.on_broken(what, error)
+
+    def ask_policy(self, policy: "RetryPolicy", error: BaseException, failure: "Failure | None") -> None:
+        """Set `wanted` by asking the policy about an error; a predicate that raises is reported."""
+        try:
+            self.wanted = matches(policy.retry_on, error, failure)
+        except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
+            self.wanted = None
+            self.broken("retry_on", mistake)
+
+
+DEFER_LIMIT = 7 * 86400.0
+"""Seconds for which a task may be deferred before it fails as expired."""
+QUEUE_JITTER = 0.1
+"""Jitter of the waits of tasks if the policy sets none."""
+# Calls that Outlast itself refused, with the seconds to defer them if the error names no time.
+_OWN_REFUSALS = {
+    "BreakerOpenError": 1.0,
+    "ConcurrencyLimitError": 0.1,
+    "CoolingDownError": 1.0,
+    "ResourceUnavailableError": 1.0,
+}
+ABORT_CATEGORIES = frozenset(
+    {
+        Category.ACCESS_DENIED,
+        Category.AUTHENTICATION,
+        Category.QUOTA_EXHAUSTED,
+        Category.CONFIGURATION,
+        Category.INTEGRITY,
+    }
+)
+"""Failures that every other target would meet too, or that show a mistake in the program."""
+
+
+def decide(failure: "Failure | None", policy: "RetryPolicy", state: DecisionState) -> Decision:
+    """Decide what happens after a failed attempt.
+
+    Args:
+        failure: The classified error; None if the policy goes by types alone and the error can carry no hint.
+        policy: The policy.
+        state: Where the attempt was made, and what is left.
+    """
+    if state.place is Place.TARGET:
+        return _decide_target(failure, policy, state)
+    return _decide(failure, policy, state)
+
+
+def _decide(failure: "Failure | None", policy: "RetryPolicy", state: DecisionState) -> Decision:  # noqa: C901, PLR0911, PLR0912  # the rules in their order, one below the other
+    if state.canary:
+        return Fail(DecisionReason.CANARY)
+    if state.exhausted:
+        return Fail(DecisionReason.EXHAUSTED if state.wanted else DecisionReason.PERMANENT)
+    if state.nested and not policy.nested:
+        return Fail(DecisionReason.NESTED)
+    if state.retries_off:
+        return Fail(DecisionReason.OFF)
+    if state.timed_out and state.time_left == 0:
+        return Fail(DecisionReason.DEADLINE)
+    if failure is not None and state.place is not Place.CALL:
+        wait = deferral_seconds(failure, policy, state)
+        if wait is not None:
+            return Fail(DecisionReason.EXPIRED) if wait > _deferral_left(state) else Defer(wait)
+    if state.wanted is None:
+        return Fail(DecisionReason.BROKEN)
+    if not state.wanted:
+        return Fail(DecisionReason.PERMANENT)
+    if state.attempt >= (policy if failure is None else policy.for_category(failure.category)).max_attempts:
+        return Fail(DecisionReason.EXHAUSTED)
+    try:
+        delay = _delay(failure, policy, state)
+    except Exception as error:  # noqa: BLE001  # a backoff function of the user's; the failure matters more
+        state.broken("backoff", error)
+        return Fail(DecisionReason.BROKEN)
+    asked = failure is not None and (failure.retry_after is not None or failure.category is Category.RATE_LIMIT)
+    if failure is not None and asked and state.place is not Place.TASK and _is_too_long(failure, delay, state.patience):
+        return Defer(delay if failure.retry_after is None else failure.retry_after)
+    if state.time_left is not None and delay >= state.time_left:
+        if asked and state.time_left > 0:
+            return Defer(delay if failure is None or failure.retry_after is None else failure.retry_after)
+        return Fail(DecisionReason.DEADLINE)
+    if state.expires_in is not None and delay > state.expires_in:
+        return Fail(DecisionReason.EXPIRED)
+    refusal = state.refusal()
+    if refusal is not None:
+        return Fail(refusal)
+    hinted = failure is not None and failure.retry_after is not None
+    return Retry(delay, DecisionReason.HINT if hinted else DecisionReason.BACKOFF)
+
+
+def _delay(failure: "Failure | None", policy: "RetryPolicy", state: DecisionState) -> float:
+    if failure is None:
+        return policy.get_delay(state.attempt, previous=state.previous, chance=state.chance)
+    unset = QUEUE_JITTER if state.place is Place.TASK else None
+    return policy.delay_after(failure, state.attempt, previous=state.previous, chance=state.chance, unset_jitter=unset)
+
+
+def _is_too_long(failure: "Failure", delay: float, patience: float | None) -> bool:
+    """Return whether a wait that the other side asked for is not slept through."""
+    requested = failure.retry_after or 0.0
+    return failure.capped or requested > MAX_RETRY_AFTER_SECONDS or (patience is not None and delay > patience)
+
+
+def deferral_seconds(failure: "Failure", policy: "RetryPolicy", state: DecisionState) -> float | None:
+    """Return the seconds to defer a request, poll or task; None if the failure uses an attempt.
+
+    Tasks and polls never sleep on a wait that the other side asks for. A call that Outlast itself refused uses no
+    attempt either.
+    """
+    requested = failure.retry_after
+    if state.place is Place.HTTP or state.place is Place.TARGET:
+        return requested if failure.exception_name == "CoolingDownError" and state.place is Place.HTTP else None
+    if failure.exception_name in _OWN_REFUSALS:
+        refused = requested or _OWN_REFUSALS[failure.exception_name]
+        return refused if state.wanted or state.place is Place.POLL else None
+    if state.place is Place.POLL:
+        if failure.category is Category.RATE_LIMIT:
+            return requested or _own_wait(failure, policy, state)
+        answered = failure.http_status is not None or failure.category is Category.QUOTA_EXHAUSTED
+        return requested if requested and answered else None
+    if failure.category is Category.QUOTA_EXHAUSTED:
+        return requested
+    instructed = failure.exact and (state.counts_own_waits or failure.category is not Category.RATE_LIMIT)
+    return requested if requested and not instructed and state.wanted else None
+
+
+def _own_wait(failure: "Failure", policy: "RetryPolicy", state: DecisionState) -> float | None:
+    """Return the policy's own wait after a rate limit without a hint; None if its backoff function raises."""
+    try:
+        return policy.delay_after(failure, 1, chance=state.chance)
+    except Exception as error:  # noqa: BLE001  # a backoff function of the user's; the failure matters more
+        state.broken("backoff", error)
+        return None
+
+
+def _deferral_left(state: DecisionState) -> float:
+    """Return the seconds for which a task may still be deferred; polls and requests have no such limit."""
+    if state.place is not Place.TASK:
+        return float("inf")
+    return DEFER_LIMIT - state.deferred_for if state.expires_in is None else state.expires_in
+
+
+def _decide_target(failure: "Failure | None", policy: "RetryPolicy", state: DecisionState) -> Decision:
+    """Decide on a target of a job: a retry as in any call, else whether the target or the whole job fails."""
+    if state.skips:
+        return Skip(DecisionReason.SKIPPED)
+    if state.aborts:
+        return Abort(DecisionReason.ABORTED)
+    decision = _decide(failure, policy, state)
+    if isinstance(decision, Retry) or failure is None:
+        return decision
+    if failure.category is Category.QUOTA_EXHAUSTED and failure.retry_after is not None:
+        return Defer(failure.retry_after)
+    return Abort(DecisionReason.ABORTED) if failure.category in ABORT_CATEGORIES else decision
 
 
 class AlertKind(StrEnum):
@@ -29,138 +352,3 @@ def next_alert_kind(open_state: str | None, state: str | None) -> AlertKind | No
     if open_state is None:
         return AlertKind.FIRST
     return None if open_state == state else AlertKind.CHANGED
-
-
-DEFER_LIMIT = 7 * 86400.0
-"""Seconds for which a task may be deferred before it fails as expired."""
-# Calls that Outlast itself refused, with the seconds to defer them if the error names no time.
-_OWN_REFUSALS = {
-    "BreakerOpenError": 1.0,
-    "ConcurrencyLimitError": 0.1,
-    "CoolingDownError": 1.0,
-    "ResourceUnavailableError": 1.0,
-}
-_QUEUE_JITTER = 0.1
-
-
-@dataclass(frozen=True)
-class Retry:
-    """Retry after `delay` seconds; this uses an attempt."""
-
-    delay: float
-
-
-@dataclass(frozen=True)
-class Defer:
-    """Defer for `delay` seconds; this uses no attempt."""
-
-    delay: float
-
-
-@dataclass(frozen=True)
-class Fail:
-    """Give up, for a reason: ``permanent``, ``exhausted`` or ``expired``."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Abort:
-    """Stop everything, for a reason."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Skip:
-    """Skip, for a reason."""
-
-    reason: str
-
-
-Decision = Retry | Defer | Fail | Abort | Skip
-
-
-def decide(  # noqa: PLR0913  # the facts about the task
-    failure: Failure,
-    policy: RetryPolicy,
-    *,
-    attempt: int,
-    wanted: bool,
-    deferred_for: float = 0.0,
-    expires_in: float | None = None,
-    own_time_spends: bool = False,
-    chance: Callable[[], float] | None = None,
-) -> Retry | Defer | Fail:
-    """Decide what to do with a task after a failed attempt.
-
-    A wait that the server asks for uses no attempt; neither does a call that Outlast itself refused.
-
-    Args:
-        failure: What happened.
-        policy: The task's policy.
-        attempt: Number of failed attempts, including this one.
-        wanted: Whether the policy retries this kind of error.
-        deferred_for: Seconds since the task was first deferred.
-        expires_in: Seconds until the task expires; None for never.
-        own_time_spends: Whether a `RateLimitError` raised by user code with its own `retry_after` uses an attempt. A
-            worker with its own loop counts every error that it hands over.
-        chance: Returns a random number in [0, 1); by default the system's.
-    """
-    wait = _deferral_seconds(failure, own_time_spends=own_time_spends)
-    if wait is not None and (wanted or failure.category is Category.QUOTA_EXHAUSTED):
-        left = DEFER_LIMIT - deferred_for if expires_in is None else expires_in
-        return Fail("expired") if wait > left else Defer(wait)
-    if not wanted:
-        return Fail("permanent")
-    if attempt >= policy.for_category(failure.category).max_attempts:
-        return Fail("exhausted")
-    spread = policy if policy.jitter is not None else policy.replace(jitter=_QUEUE_JITTER)
-    delay = spread.delay_after(failure, attempt, chance=chance)
-    return Fail("expired") if expires_in is not None and delay > expires_in else Retry(delay)
-
-
-def _deferral_seconds(failure: Failure, *, own_time_spends: bool) -> float | None:
-    """Return the seconds to defer a task, or None if the failure uses an attempt."""
-    requested = failure.retry_after
-    if failure.exception_name in _OWN_REFUSALS:
-        return requested or _OWN_REFUSALS[failure.exception_name]
-    if failure.category is Category.QUOTA_EXHAUSTED:
-        return requested
-    instructed = failure.exact and (own_time_spends or failure.category is not Category.RATE_LIMIT)
-    return requested if requested and not instructed else None
-
-
-ABORT_CATEGORIES = frozenset(
-    {
-        Category.ACCESS_DENIED,
-        Category.AUTHENTICATION,
-        Category.QUOTA_EXHAUSTED,
-        Category.CONFIGURATION,
-        Category.INTEGRITY,
-    }
-)
-"""Failures that every other target would meet too, or that show a mistake in the program."""
-_EXHAUSTED_REASONS = frozenset({"exhausted", "deadline", "budget", "breaker"})
-
-
-def decide_target(
-    failure: Failure, *, reason: str, retry_in: float | None, aborts: bool = False
-) -> Defer | Fail | Abort:
-    """Decide what to do with a job target that gets no further attempt.
-
-    Args:
-        failure: The last failure.
-        reason: Why there is no further attempt, as in `Report`.
-        retry_in: Seconds after which the server may be called again, if it said so.
-        aborts: Whether the handler asked to stop the job.
-    """
-    if aborts:
-        return Abort(failure.message or failure.exception_name)
-    if failure.category is Category.QUOTA_EXHAUSTED and retry_in is not None:
-        return Defer(retry_in)
-    if failure.category in ABORT_CATEGORIES:
-        return Abort(f"{failure.category}: {failure.exception_name}: {failure.message}"[:500])
-    if reason == "deferred" and retry_in is not None:
-        return Defer(retry_in)
-    return Fail("exhausted" if reason in _EXHAUSTED_REASONS else "permanent")

@@ -1,9 +1,22 @@
 """Explains in words how an error was classified, and what a policy does about it."""
 
+from copy import copy
 from dataclasses import dataclass
 
-from outlast.classify import MAX_RETRY_AFTER_SECONDS, Classifier, Reading, Strength, default_classifier
+from outlast.classify import Classifier, Reading, Strength, default_classifier
 from outlast.classify.classifier import NOTHING_MATCHED
+from outlast.decide.decision import (
+    Abort,
+    Decision,
+    DecisionReason,
+    DecisionState,
+    Defer,
+    Fail,
+    Place,
+    Retry,
+    Skip,
+    decide,
+)
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from outlast.failure import Category, Evidence, Failure
 from outlast.redact import redact
@@ -23,12 +36,14 @@ class Explanation:
         strength: How reliable the evidence is.
         others: The other readings that matched and did not decide.
         action: What the policy does about it, in words.
+        decision: The same as the decider returned it.
     """
 
     failure: Failure
     strength: Strength
     others: tuple[Reading, ...]
     action: str
+    decision: Decision
 
     def __str__(self) -> str:
         """Return the explanation as text."""
@@ -67,7 +82,11 @@ def _first_line(message: str) -> str:
 
 
 def explain(
-    subject: BaseException | Evidence, *, policy: RetryPolicy = DEFAULT_POLICY, classifier: Classifier | None = None
+    subject: BaseException | Evidence,
+    *,
+    policy: RetryPolicy = DEFAULT_POLICY,
+    classifier: Classifier | None = None,
+    state: DecisionState | None = None,
 ) -> Explanation:
     """Explain how an error or a piece of evidence is classified, and what a policy does about it.
 
@@ -75,19 +94,22 @@ def explain(
         subject: Any exception, or an `Evidence`.
         policy: The policy; by default that of a bare ``@outlast.retry``.
         classifier: The classifier; by default the one of the process.
+        state: Where the attempt was made and what is left; by default the first attempt of a call.
     """
     used = classifier or default_classifier()
-    failure = used.classify(subject)
+    failure = used.classify(subject).settled()
     readings = _readings(used, subject)
-    winner = next(iter(readings), None)
-    strength = winner.strength if winner else Strength.TEXT
-    seen = {(failure.category, failure.rule)}
-    others = []
+    strength = readings[0].strength if readings else Strength.TEXT
+    others: dict[tuple[Category, str], Reading] = {}
     for each in readings:
-        if (each.category, each.rule) not in seen:
-            seen.add((each.category, each.rule))
-            others.append(each)
-    return Explanation(failure, strength, tuple(others), _action(failure, subject, policy))
+        others.setdefault((each.category, each.rule), each)
+    others.pop((failure.category, failure.rule), None)
+    if state is None:
+        state = DecisionState(wanted=failure.retryable, time_left=policy.deadline, chance=lambda: 1.0)
+        if isinstance(subject, BaseException):
+            state.ask_policy(policy, subject, failure)
+    decision = decide(failure, policy, state)
+    return Explanation(failure, strength, tuple(others.values()), _action(failure, policy, state, decision), decision)
 
 
 def _readings(classifier: Classifier, subject: BaseException | Evidence) -> list[Reading]:
@@ -97,26 +119,58 @@ def _readings(classifier: Classifier, subject: BaseException | Evidence) -> list
         return []
 
 
-def _action(failure: Failure, subject: BaseException | Evidence, policy: RetryPolicy) -> str:
-    wanted = policy.retries(subject) if isinstance(subject, BaseException) else failure.retryable
-    chosen = policy.for_category(failure.category)
-    if not wanted:
-        return "raise it at once"
-    if chosen.max_attempts == 1:
-        return "raise it: the policy allows one attempt"
-    if failure.capped or (failure.retry_after or 0.0) > MAX_RETRY_AFTER_SECONDS:
-        return "raise it with retry_after: the wait is too long to sleep through"
-    waits: list[float] = []
-    for attempt in range(1, chosen.max_attempts):
-        wait = policy.delay_after(failure, attempt, previous=waits[-1] if waits else None, chance=lambda: 1.0)
-        if policy.deadline is not None and sum(waits) + wait >= policy.deadline:
-            break  # as in a call, a wait that would end at the deadline is not started
-        waits.append(wait)
-    if not waits:
-        has_time = failure.retry_after is not None or failure.category is Category.RATE_LIMIT
-        when = " with retry_after" if has_time and policy.deadline else ""
-        return f"raise it{when}: the policy allows {policy.deadline:g} s in all"
+def _action(  # noqa: PLR0911  # one for each kind of decision
+    failure: Failure, policy: RetryPolicy, state: DecisionState, decision: Decision
+) -> str:
+    """Return a decision in words; for a retry, those that follow if every attempt fails in the same way."""
+    match decision:
+        case Retry():
+            return _retries(failure, policy, state, decision)
+        case Defer(delay):
+            if state.place in {Place.POLL, Place.TASK}:
+                return f"defer it for {delay:g} s, which uses no attempt"
+            over = state.time_left is not None and delay >= state.time_left and not failure.capped
+            why = _time_allowed(state) if over else "the wait is too long to sleep through"
+            return f"raise it with retry_after: {why}"
+        case Abort():
+            return "stop the whole job"
+        case Skip():
+            return "skip the target"
+        case Fail(DecisionReason.EXHAUSTED) if policy.for_category(failure.category).max_attempts == 1:
+            return "raise it: the policy allows one attempt"
+        case Fail(DecisionReason.DEADLINE):
+            return f"raise it: {_time_allowed(state)}"
+        case Fail(DecisionReason.PERMANENT):
+            return "raise it at once"
+        case Fail(reason):
+            return f"raise it ({reason})"
+
+
+def _retries(failure: Failure, policy: RetryPolicy, state: DecisionState, decision: Decision) -> str:
+    following, waits = copy(state), list[float]()
+    while isinstance(decision, Retry):
+        waits.append(decision.delay)
+        following.attempt += 1
+        following.previous = decision.delay
+        if following.time_left is not None:
+            following.time_left = max(0.0, following.time_left - decision.delay)
+        decision = decide(failure, policy, following)
     shown = ", ".join(f"{wait:g}" for wait in waits[:_MAX_WAITS]) + (", …" if len(waits) > _MAX_WAITS else "")
-    at_most = "at most " if policy.jitter and policy.jitter != "none" else ""
-    scope = "in all" if len(waits) == chosen.max_attempts - 1 else f"in the {policy.deadline:g} s the policy allows"
-    return f"retry, {len(waits) + 1} attempts {scope}, waiting {at_most}{shown} s between them"
+    at_most = "at most " if _varies(policy, failure) else ""
+    total = policy.for_category(failure.category).max_attempts - state.attempt
+    scope = "in all"
+    if len(waits) < total:
+        scope = "before it expires" if state.time_left is None else f"in the {state.time_left:g} s the policy allows"
+    return f"retry, {len(waits) + state.attempt} attempts {scope}, waiting {at_most}{shown} s between them"
+
+
+def _time_allowed(state: DecisionState) -> str:
+    return f"the policy allows {state.time_left or 0.0:g} s in all"
+
+
+def _varies(policy: RetryPolicy, failure: Failure) -> bool:
+    """Return whether chance has a say in the waits."""
+    jitter = policy.for_category(failure.category).jitter
+    if jitter is None:
+        return failure.category is Category.RATE_LIMIT and failure.retry_after is None
+    return bool(jitter) and jitter != "none"

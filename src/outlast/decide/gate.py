@@ -67,15 +67,13 @@ class Gate:
         """Check the limits."""
         rate: object = self.max_failure_rate
         if type(rate) not in {int, float} or not 0 <= self.max_failure_rate <= 1:
-            message = f"max_failure_rate is {rate!r}; give a share from 0 to 1, such as 0.05 for 5 %"
-            raise ConfigError(message)
+            raise ConfigError(f"max_failure_rate is {rate!r}; give a share from 0 to 1, such as 0.05 for 5 %")
         for name in ("min_sample", "max_failures"):
             number = getattr(self, name)
             if number is None and name == "max_failures":
                 continue
             if type(number) is not int or number < 0:
-                message = f"{name} is {number!r}; give a whole number, 0 or more"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} is {number!r}; give a whole number, 0 or more")
 
     @classmethod
     def for_entity(cls, entity: str | None, max_failure_rate: float | None, **settings: object) -> "Gate":
@@ -87,8 +85,9 @@ class Gate:
         rate = max_failure_rate if max_failure_rate is not None else ENTITY_RATES.get(entity or "")
         if rate is None:
             known = ", ".join(f"{name} {share:.0%}" for name, share in ENTITY_RATES.items())
-            message = f"there is no default failure rate for {entity!r}; give max_failure_rate=… (defaults: {known})"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"there is no default failure rate for {entity!r}; give max_failure_rate=… (defaults: {known})"
+            )
         return cls(rate, **settings)  # type: ignore[arg-type]  # checked in __post_init__
 
     def judge(self, counts: Counts, *, ended: str | None = None) -> GateResult:

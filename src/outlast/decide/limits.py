@@ -176,7 +176,7 @@ class _AdmissionRound:
 
     def __init__(self, limit: ResourceLimit, state: LimitState, now: float) -> None:
         self.limit, self.state, self._now = limit, state, now
-        self._early = self._retry_early = False
+        self._early = set[str]()
 
     def wait_seconds(self, candidate: Candidate, busy: int, chance: Callable[[], float]) -> float | None:
         """Return None if the candidate may start, else the seconds after which to ask again."""
@@ -184,37 +184,31 @@ class _AdmissionRound:
         if limit.rate is not None:
             free = state.tat - (limit.burst - 1) / limit.rate
             if free > now + _TIME_TOLERANCE:
-                return self._until_start(candidate, free, limit.rate)
+                return self._until_place("spread", candidate, free, limit.rate)
         if limit.concurrency is not None and busy >= limit.concurrency:
             return self._until_slot(limit.concurrency, chance)
         if candidate.retry and limit.retries is not None:
             free = state.retry_tat - (limit.retry_burst - 1) / limit.retries
             if free > now + _TIME_TOLERANCE:
-                return self._until_retry(candidate, free, limit.retries)
+                return self._until_place("retry_again", candidate, free, limit.retries)
             state = state._replace(retry_tat=max(state.retry_tat, now) + 1 / limit.retries)
         if limit.rate is not None:
             state = state._replace(tat=max(state.tat, now) + 1 / limit.rate)
         self.state = state
         return None
 
-    def _until_start(self, candidate: Candidate, free: float, rate: float) -> float:
-        is_slightly_early = not self._early and self._is_slightly_early(candidate, free, rate)
-        self._early = self._early or is_slightly_early
-        place, after = _next_place(0.0 if is_slightly_early else self.state.spread, free, rate, self._now)
-        self.state = self.state._replace(spread=max(self.state.spread, after))
-        return place - self._now
+    def _until_place(self, places: str, candidate: Candidate, free: float, rate: float) -> float:
+        """Return the wait for the next of these places; a retry has its own, not those of tasks that fail now.
 
-    def _until_retry(self, candidate: Candidate, free: float, rate: float) -> float:
-        """Return the wait of a retry. It already had a place, so it does not go behind tasks that fail now."""
-        is_slightly_early = not self._retry_early and self._is_slightly_early(candidate, free, rate)
-        self._retry_early = self._retry_early or is_slightly_early
-        place, after = _next_place(0.0 if is_slightly_early else self.state.retry_again, free, rate, self._now)
-        self.state = self.state._replace(retry_again=max(self.state.retry_again, after))
+        The first task that already had a place and is only slightly early just waits for its time.
+        """
+        following: float = getattr(self.state, places)
+        is_slightly_early = candidate.epoch > 1 and free - self._now <= 0.5 / rate and places not in self._early
+        if is_slightly_early:
+            self._early.add(places)
+        place, after = _next_place(0.0 if is_slightly_early else following, free, rate, self._now)
+        self.state = self.state._replace(**{places: max(following, after)})
         return place - self._now
-
-    def _is_slightly_early(self, candidate: Candidate, free: float, rate: float) -> bool:
-        """Return whether a task that already had a place is only slightly early, so that it just waits for its time."""
-        return candidate.epoch > 1 and free - self._now <= 0.5 / rate
 
     def _until_slot(self, concurrency: int, chance: Callable[[], float]) -> float:
         """Return the wait for a slot. Beyond the horizon there are no places, and the wait is random."""
@@ -251,8 +245,7 @@ def per_second(name: str, value: object) -> float:
     """
     rate = parse_rate(value)
     if rate is None:
-        message = f"{name} is {short_repr(value)}; {RATE_FORMAT}"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is {short_repr(value)}; {RATE_FORMAT}")
     return rate
 
 
@@ -273,15 +266,12 @@ def check_limit(
     name: object = resource
     if not isinstance(name, str) or not 0 < len(name) <= _NAME_LIMIT or "\0" in name:
         allowed = f"1 to {_NAME_LIMIT} characters"
-        message = f"resource is {short_repr(name)}; give the name that tasks have as resource=…, {allowed}"
-        raise ConfigError(message)
+        raise ConfigError(f"resource is {short_repr(name)}; give the name that tasks have as resource=…, {allowed}")
     if rate is None and concurrency is None and retries is None:
-        message = f"the limit of {resource!r} limits nothing; give rate=…, concurrency=… or retries=…"
-        raise ConfigError(message)
+        raise ConfigError(f"the limit of {resource!r} limits nothing; give rate=…, concurrency=… or retries=…")
     for what, of, number, base in (("burst", "rate", burst, rate), ("retry_burst", "retries", retry_burst, retries)):
         if number is not None and base is None:
-            message = f"{what} is {short_repr(number)}, but {of}=… is missing; give both"
-            raise ConfigError(message)
+            raise ConfigError(f"{what} is {short_repr(number)}, but {of}=… is missing; give both")
     starts = None if rate is None else per_second("rate", rate)
     retry_starts = None if retries is None else per_second("retries", retries)
     return ResourceLimit(
@@ -302,6 +292,5 @@ def _count_in(seconds: float, rate: float | None) -> int:
 def _check_count(name: str, value: int | None) -> int | None:
     count: object = value
     if count is not None and (type(count) is not int or not 1 <= count <= _MAX_COUNT):
-        message = f"{name} is {short_repr(value)}; give a whole number from 1 to {_MAX_COUNT}"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is {short_repr(value)}; give a whole number from 1 to {_MAX_COUNT}")
     return value

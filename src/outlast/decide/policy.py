@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from outlast.classify import classify
+from outlast.classify import failure_of
 from outlast.decide.backoff import add_jitter, check_backoff, check_jitter, check_seconds, delay_before, short_repr
 from outlast.errors import ConfigError, PermanentError
 from outlast.failure import RETRYABLE, Category, Frozen
@@ -27,20 +27,33 @@ if TYPE_CHECKING:
         | Callable[[BaseException], object]
         | None
     )
-    """Exception types, categories or their names, a predicate, or None for every Exception."""
+    """Exception types, categories or their names, a predicate, or None for what the classifier calls retryable."""
 
 
-def matches(retry_on: "RetryOn", error: BaseException) -> bool:
-    """Return whether `retry_on` includes an error. It never does for a BaseException that is not an Exception."""
+def _is_not_permanent(error: BaseException) -> bool:
+    return isinstance(error, Exception) and not isinstance(error, PermanentError)
+
+
+NODE_RETRY_ON: "RetryOn" = _is_not_permanent
+"""What `node` and `RetryPolicy.should_retry` retry without `retry_on`: every Exception except `PermanentError`."""
+
+
+def matches(retry_on: "RetryOn", error: BaseException, failure: "Failure | None" = None) -> bool:
+    """Return whether `retry_on` includes an error. It never does for a BaseException that is not an Exception.
+
+    Args:
+        retry_on: In one of its forms; None is what the classifier calls retryable.
+        error: The error.
+        failure: The classified error, if it is known.
+    """
     if not isinstance(error, Exception):
         return False
     if isinstance(retry_on, type | tuple):
         return isinstance(error, retry_on)
-    if retry_on is None:
-        return not isinstance(error, PermanentError)
-    if isinstance(retry_on, frozenset):
-        failure = classify(error)
-        return failure.retryable if retry_on == RETRYABLE else failure.category in retry_on
+    if retry_on is None or isinstance(retry_on, frozenset):
+        failure = failure or failure_of(error)
+        asks_retryable = retry_on is None or retry_on is RETRYABLE or retry_on == RETRYABLE
+        return failure.retryable if asks_retryable else failure.category in retry_on  # type: ignore[operator]  # a set
     return bool(retry_on(error))  # type: ignore[operator]  # a predicate, as check_retry_on ensured
 
 
@@ -53,8 +66,7 @@ def check_retry_on(retry_on: "RetryOn", name: str = "retry_on") -> "RetryOn":
     checked: Any = retry_on
     if isinstance(checked, tuple | list):
         if not all(_is_exception_class(each) for each in checked):
-            message = f"{name} is {checked!r}; in a tuple give exception classes, in a set give categories"
-            raise ConfigError(message)
+            raise ConfigError(f"{name} is {checked!r}; in a tuple give exception classes, in a set give categories")
         return tuple(checked)
     if isinstance(checked, Category):
         return frozenset({checked})
@@ -62,8 +74,9 @@ def check_retry_on(retry_on: "RetryOn", name: str = "retry_on") -> "RetryOn":
         return frozenset(Category.parse(each) for each in checked)
     if checked is None or checked is RETRYABLE or _is_exception_class(checked) or _is_predicate(checked):
         return retry_on
-    message = f"{name} is {checked!r}; give exception classes, a set of categories, outlast.RETRYABLE or a predicate"
-    raise ConfigError(message)
+    raise ConfigError(
+        f"{name} is {checked!r}; give exception classes, a set of categories, outlast.RETRYABLE or a predicate"
+    )
 
 
 def _is_exception_class(thing: object) -> bool:
@@ -75,6 +88,8 @@ def _is_predicate(thing: object) -> bool:
 
 
 _DEFAULT_ATTEMPTS = 3
+RATE_LIMIT_WAIT = 1.0
+"""Seconds added to the backoff after a rate limit without a hint."""
 _CALL_SETTINGS = {"retry_on", "deadline", "attempt_timeout", "overrides", "resource", "nested"}
 _OVERRIDE_SETTINGS = ("backoff", "base_delay", "jitter", "max_attempts", "max_delay", "max_retries")
 
@@ -84,8 +99,8 @@ class RetryPolicy(Frozen):
 
     Attributes:
         max_attempts: Maximum number of calls, including the first; at least 1.
-        retry_on: What is retried: exception types, a set of categories, `RETRYABLE` (what the classifier calls
-            retryable), or a predicate. None means every Exception except `PermanentError`; `()` retries nothing.
+        retry_on: What is retried: exception types, a set of categories, or a predicate. None, the default, means what
+            the classifier calls retryable (`RETRYABLE`); `()` retries nothing.
         backoff: ``"fixed"``, ``"linear"`` (base · n), ``"exponential"`` (base · 2^(n-1)), or a function of n.
         base_delay: Seconds before the first retry.
         max_delay: Maximum wait in seconds; a server may ask for a longer one.
@@ -109,7 +124,6 @@ class RetryPolicy(Frozen):
     overrides: "Mapping[Category, RetryPolicy]"
     resource: str | None
     nested: bool
-    _plain: bool  # types and a fixed schedule decide, so that errors need not be classified
 
     def __init__(  # noqa: PLR0913  # the settings
         self,
@@ -164,8 +178,6 @@ class RetryPolicy(Frozen):
         self.__dict__["overrides"] = MappingProxyType(
             {category: self._override(changes) for category, changes in self.__dict__["_overrides"].items()}
         )
-        typed = isinstance(self.retry_on, type | tuple) and isinstance(self.backoff, str)
-        self.__dict__["_plain"] = typed and self.jitter in {None, "none", 0.0} and not self.overrides
 
     def replace(self, **changes: "Unpack[PolicySettings]") -> "Self":  # type: ignore[override]  # only its own settings
         """Return a copy with some settings changed; overrides given as settings inherit the changes."""
@@ -181,11 +193,11 @@ class RetryPolicy(Frozen):
             return override
         for name in override:
             if name in _CALL_SETTINGS:
-                message = f"{name} applies to the whole call; an override can only set attempts and waits"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} applies to the whole call; an override can only set attempts and waits")
             if name not in _OVERRIDE_SETTINGS:
-                message = f"{name!r} is not a setting of an override; choose from: {', '.join(_OVERRIDE_SETTINGS)}"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"{name!r} is not a setting of an override; choose from: {', '.join(_OVERRIDE_SETTINGS)}"
+                )
         changes: dict[str, Any] = {**override, "overrides": {}}
         return self.replace(**changes)
 
@@ -215,17 +227,26 @@ class RetryPolicy(Frozen):
     def should_retry(self, error: BaseException, attempt: int) -> bool:
         """Return whether to make another attempt after an error.
 
+        Without `retry_on`, this retries every Exception except `PermanentError`, as `node` does. ``@outlast.retry``
+        does not: it retries what the classifier calls retryable.
+
         Args:
             error: What was raised.
             attempt: Number of the attempt that failed, from 1.
         """
-        if not self.overrides:
-            return attempt < self.max_attempts and self.retries(error)
-        return self.retries(error) and attempt < self.for_category(classify(error).category).max_attempts
+        if not matches(NODE_RETRY_ON if self.retry_on is None else self.retry_on, error):
+            return False
+        chosen = self.for_category(failure_of(error).category) if self.overrides else self
+        return attempt < chosen.max_attempts
 
-    def retries(self, error: BaseException) -> bool:
-        """Return whether this kind of error is retried. A BaseException that is not an Exception never is."""
-        return matches(self.retry_on, error)
+    def retries(self, error: BaseException, failure: "Failure | None" = None) -> bool:
+        """Return whether this kind of error is retried. A BaseException that is not an Exception never is.
+
+        Args:
+            error: What was raised.
+            failure: The classified error, if it is known.
+        """
+        return matches(self.retry_on, error, failure)
 
     def for_category(self, category: Category) -> "RetryPolicy":
         """Return the policy whose waits and attempts apply to failures of a category."""
@@ -241,12 +262,7 @@ class RetryPolicy(Frozen):
             previous: The wait before the attempt, which decorrelated jitter uses.
             chance: Returns a random number in [0, 1); by default the system's.
         """
-        delay = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
-        if not self.jitter or self.jitter == "none":
-            return delay
-        return add_jitter(
-            delay, self.jitter, self.base_delay, self.max_delay, previous=previous, chance=chance or _random()
-        )
+        return self._jittered(attempt, self.jitter, previous, chance)
 
     def delay_after(
         self,
@@ -255,27 +271,44 @@ class RetryPolicy(Frozen):
         *,
         previous: float | None = None,
         chance: "Callable[[], float] | None" = None,
+        unset_jitter: float | None = None,
     ) -> float:
         """Return the seconds to wait after a failure.
 
         A wait that the server asks for is a lower bound, and jitter only adds to it; an override for the category
-        applies only if the server asked for no wait. The `retry_after` of Outlast's own errors is used unchanged.
+        applies only if the server asked for no wait. The `retry_after` of Outlast's own errors is used unchanged. A
+        rate limit without a hint waits 1 s plus the backoff, within `max_delay`, unless an override says otherwise.
 
         Args:
             failure: What happened.
             attempt: Number of the attempt that failed, from 1.
             previous: The wait before the attempt.
             chance: Returns a random number in [0, 1).
+            unset_jitter: The jitter to use if the policy sets none.
         """
         requested = failure.retry_after
         if requested is None:
-            return self.for_category(failure.category).get_delay(attempt, previous=previous, chance=chance)
+            chosen = self.for_category(failure.category)
+            jitter = unset_jitter if chosen.jitter is None else chosen.jitter
+            if failure.category is not Category.RATE_LIMIT or chosen is not self:
+                return chosen._jittered(attempt, jitter, previous, chance)  # noqa: SLF001  # another policy
+            own = self._jittered(attempt, "full" if self.jitter is None else jitter, previous, chance)
+            return min(RATE_LIMIT_WAIT + own, self.max_delay)
         if failure.exact:
             return requested
         own = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
-        if not self.jitter or self.jitter == "none":
+        jitter = unset_jitter if self.jitter is None else self.jitter
+        if not jitter or jitter == "none":
             return max(requested, own)
         return requested + own * (chance or _random())()
+
+    def _jittered(
+        self, attempt: int, jitter: "Jitter", previous: float | None, chance: "Callable[[], float] | None"
+    ) -> float:
+        delay = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
+        if not jitter or jitter == "none":
+            return delay
+        return add_jitter(delay, jitter, self.base_delay, self.max_delay, previous=previous, chance=chance or _random())
 
     def preview(self) -> "Schedule":
         """Return the schedule of waits; it prints as a small chart."""
@@ -286,31 +319,27 @@ class RetryPolicy(Frozen):
 
 def _check_attempts(max_attempts: object, max_retries: object) -> int:
     if max_attempts is not None and max_retries is not None:
-        message = "max_attempts and max_retries are two names of the same setting; give only one"
-        raise ConfigError(message)
+        raise ConfigError("max_attempts and max_retries are two names of the same setting; give only one")
     name, value, minimum = "max_attempts", max_attempts, 1
     if max_retries is not None:
         name, value, minimum = "max_retries", max_retries, 0
     if value is None:
         return _DEFAULT_ATTEMPTS
     if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        message = f"{name} is {short_repr(value)}; give a whole number, {minimum} or more"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is {short_repr(value)}; give a whole number, {minimum} or more")
     return max(1, value)
 
 
 def _check_resource(name: object) -> str | None:
     if name is None or (isinstance(name, str) and name):
         return name
-    message = f"resource is {short_repr(name)}; give the name of the resource, such as 'api.example.com'"
-    raise ConfigError(message)
+    raise ConfigError(f"resource is {short_repr(name)}; give the name of the resource, such as 'api.example.com'")
 
 
 def _check_nested(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    message = f"nested is {short_repr(value)}; give True or False"
-    raise ConfigError(message)
+    raise ConfigError(f"nested is {short_repr(value)}; give True or False")
 
 
 def _is_mapping(thing: object) -> bool:
@@ -324,13 +353,15 @@ def _check_overrides(overrides: "Any") -> "dict[Category, Any]":
     if overrides is None:
         return {}
     if not _is_mapping(overrides):
-        message = f"overrides is {short_repr(overrides)}; give a dict of policies, or of their settings, by category"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"overrides is {short_repr(overrides)}; give a dict of policies, or of their settings, by category"
+        )
     checked: dict[Category, Any] = {}
     for key, override in dict(overrides).items():
         if not isinstance(override, RetryPolicy) and not _is_mapping(override):
-            message = f"an override is {short_repr(override)}; give a policy, or a dict of the settings that differ"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"an override is {short_repr(override)}; give a policy, or a dict of the settings that differ"
+            )
         checked[Category.parse(key)] = override if isinstance(override, RetryPolicy) else dict(override)
     return checked
 
@@ -349,6 +380,5 @@ DEFAULT_POLICY = RetryPolicy(
     max_delay=30.0,
     jitter="full",
     deadline=60.0,
-    overrides={Category.RATE_LIMIT: {"base_delay": 120.0, "max_delay": 300.0, "jitter": "equal"}},
 )
 """The policy of a bare ``@outlast.retry``."""

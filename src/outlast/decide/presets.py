@@ -46,5 +46,4 @@ def preset(name: str) -> RetryPolicy:
     try:
         return PRESETS[name]
     except (KeyError, TypeError):
-        message = f"{name!r} is not a preset; choose one of: {', '.join(PRESETS)}"
-        raise ConfigError(message) from None
+        raise ConfigError(f"{name!r} is not a preset; choose one of: {', '.join(PRESETS)}") from None

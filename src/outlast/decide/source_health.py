@@ -74,21 +74,17 @@ class SourceRules:
         for name, minimum in (("threshold", 1), ("probation", 0), ("outage_sources", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < minimum:
-                message = f"{name} is {value!r}; give a whole number, {minimum} or more"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} is {value!r}; give a whole number, {minimum} or more")
         for name in ("stale_after", "first_probe", "longest_probe", "outage_limit"):
             value = getattr(self, name)
             if type(value) not in {int, float} or not 0 < value < float("inf"):
-                message = f"{name} is {value!r}; give a number of seconds above 0"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} is {value!r}; give a number of seconds above 0")
         share: object = self.outage_share
         if type(share) not in {int, float} or not 0 < self.outage_share <= 1:
-            message = f"outage_share is {share!r}; give a number above 0 and up to 1"
-            raise ConfigError(message)
+            raise ConfigError(f"outage_share is {share!r}; give a number above 0 and up to 1")
         disables: object = self.disables
         if type(disables) is not bool:
-            message = f"disables is {disables!r}; give True or False"
-            raise ConfigError(message)
+            raise ConfigError(f"disables is {disables!r}; give True or False")
         object.__setattr__(self, "counted", frozenset(Category.parse(each) for each in self.counted))
 
     def replace(self, **changes: Any) -> "SourceRules":
@@ -215,8 +211,7 @@ class Profile:
     def __post_init__(self) -> None:
         """Check `fetch`."""
         if self.fetch not in {"feed", "page"}:
-            message = f"fetch is {self.fetch!r}; choose feed or page"
-            raise ConfigError(message)
+            raise ConfigError(f"fetch is {self.fetch!r}; choose feed or page")
 
     def replace(self, **changes: Any) -> "Profile":
         """Return a copy with some settings changed: ``outlast.profile("feed").replace(name="news", threshold=3)``.
@@ -231,8 +226,7 @@ class Profile:
         unknown = changes.keys() - _RULE_SETTINGS
         if unknown:
             choices = ", ".join((*_PROFILE_SETTINGS, *sorted(_RULE_SETTINGS)))
-            message = f"{min(unknown)!r} is not a setting of a profile; choose from: {choices}"
-            raise ConfigError(message)
+            raise ConfigError(f"{min(unknown)!r} is not a setting of a profile; choose from: {choices}")
         return replace(replace(self, **own), rules=own.get("rules", self.rules).replace(**changes))
 
 
@@ -252,5 +246,4 @@ def profile(name: str) -> Profile:
     try:
         return PROFILES[name]
     except (KeyError, TypeError):
-        message = f"{name!r} is not a profile; choose one of: {', '.join(PROFILES)}"
-        raise ConfigError(message) from None
+        raise ConfigError(f"{name!r} is not a profile; choose one of: {', '.join(PROFILES)}") from None

@@ -5,17 +5,18 @@
 {'status': 'healthy', 'checks': {'database': True, 'scheduler': True}}
 """
 
-from outlast.health.checker import HealthChecker, SchedulerProtocol
-from outlast.health.checks import (
+from outlast.health.checker import (
     DatabaseProtocol,
     DeadLetterGrowth,
     DiskSpace,
     Finding,
+    HealthChecker,
     HealthCheckResult,
     HealthReport,
     HealthStatus,
     Heartbeat,
     OldestReadyTask,
+    SchedulerProtocol,
 )
 from outlast.health.endpoints import health_app, health_handler
 from outlast.health.server import HealthServer

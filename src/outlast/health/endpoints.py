@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from outlast.errors import ConfigError
-from outlast.health.checker import HealthChecker
-from outlast.health.checks import HealthReport
+from outlast.health.checker import HealthChecker, HealthReport
 
 Exposition = Callable[[], tuple[bytes, str]]
 """A function that returns metrics as a body and its content type."""
@@ -80,8 +79,9 @@ def check_token(token: str | None) -> str | None:
     """
     value: object = token
     if value is not None and (not isinstance(value, str) or not value.strip() or value != value.strip()):
-        message = "token is empty, is not a text, or has spaces around it; give a secret, or None to show no details"
-        raise ConfigError(message)
+        raise ConfigError(
+            "token is empty, is not a text, or has spaces around it; give a secret, or None to show no details"
+        )
     return token
 
 
@@ -188,11 +188,13 @@ async def health_handler(request: Any) -> Any:
         ConfigError: If the app has no checker, or the request comes from another library.
     """
     library = _web_library_of(request)
-    checker = _aiohttp_checker(request) if library == "aiohttp" else _starlette_checker(request)
+    if library == "aiohttp":
+        own, where = request.app.get(_CHECKER_KEY), f'app["{_CHECKER_KEY}"]'
+        checker = request.config_dict.get(_CHECKER_KEY) if own is None else own  # the parent apps may have one
+    else:
+        checker, where = getattr(request.app.state, _CHECKER_KEY, None), f"app.state.{_CHECKER_KEY}"
     if not isinstance(checker, HealthChecker):
-        where = f'app["{_CHECKER_KEY}"]' if library == "aiohttp" else f"app.state.{_CHECKER_KEY}"
-        message = f"the app has no health checker; set {where} = HealthChecker(…)"
-        raise ConfigError(message)
+        raise ConfigError(f"the app has no health checker; set {where} = HealthChecker(…)")
     result = (await checker.report_async()).result
     status = 200 if all(result.checks.values()) else 503
     if library == "aiohttp":
@@ -207,14 +209,4 @@ def _web_library_of(request: object) -> str:
         if library in {"aiohttp", "starlette"}:
             return library
     kind = type(request)
-    message = f"the request must come from aiohttp or Starlette, not {kind.__module__}.{kind.__qualname__}"
-    raise ConfigError(message)
-
-
-def _aiohttp_checker(request: Any) -> object:
-    own = request.app.get(_CHECKER_KEY)
-    return request.config_dict.get(_CHECKER_KEY) if own is None else own  # the parent apps may have one
-
-
-def _starlette_checker(request: Any) -> object:
-    return getattr(request.app.state, _CHECKER_KEY, None)
+    raise ConfigError(f"the request must come from aiohttp or Starlette, not {kind.__module__}.{kind.__qualname__}")

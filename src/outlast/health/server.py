@@ -79,13 +79,11 @@ class HealthServer:
     ) -> None:
         number: object = port
         if type(number) is not int or not 0 <= number <= _MAX_PORT:
-            message = f"port is {port!r}; give a whole number from 0 (any free port) to {_MAX_PORT}"
-            raise ConfigError(message)
+            raise ConfigError(f"port is {port!r}; give a whole number from 0 (any free port) to {_MAX_PORT}")
         self.host, self.port = host.removeprefix("[").removesuffix("]"), port
         self._checker, self._token, self._metrics = checker, check_token(token), metrics
         if metrics is not None and token is None:
-            message = "metrics need a token, because they are not public; set token"
-            raise ConfigError(message)
+            raise ConfigError("metrics need a token, because they are not public; set token")
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
         self._silent: dict[socket.socket, float] = {}  # clients without a request, oldest first, and since when
         self._silent_lock = threading.Lock()
@@ -144,10 +142,9 @@ class HealthServer:
             return socket.create_server(address[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or "the address is not valid"
-            message = (
+            raise ConfigError(
                 f"the health server cannot listen on port {self.port} of {self.host}: {reason}; choose another one"
-            )
-            raise ConfigError(message) from error
+            ) from error
 
     def _serve(self, listener: socket.socket, sleeper: socket.socket) -> None:
         with closing(listener), closing(sleeper), selectors.DefaultSelector() as selector:

@@ -53,8 +53,7 @@ def __getattr__(name: str) -> object:
     """Load a public name when it is first asked for."""
     home = _HOMES.get(name)
     if home is None:
-        message = f"module 'outlast.http' has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module 'outlast.http' has no attribute {name!r}")
     import importlib  # noqa: PLC0415  # part of what is put off
 
     value = getattr(importlib.import_module(f"outlast.http.{home}"), name)

@@ -72,54 +72,84 @@ def body_counter(header: str | None, limit: int) -> "BodyCounter":
     """
     codings = content_codings(header)
     if len(codings) > 1 or not _NOT_STREAMABLE.isdisjoint(codings):
-        message = f"the response is compressed as {', '.join(codings)[:100]!r}, so its length cannot be limited"
-        raise ContentError(message)
-    return BodyCounter(_WINDOWS.get(codings[0]) if codings else None, limit)
+        raise ContentError(
+            f"the response is compressed as {', '.join(codings)[:100]!r}, so its length cannot be limited"
+        )
+    is_known = bool(codings) and codings[0] in _WINDOWS
+    return BodyCounter(Decompressor(codings[0]) if is_known else None, limit)
 
 
-class BodyCounter:
-    """Counts a body as it comes, unpacked, and keeps nothing of it.
+class Decompressor:
+    """Decompresses gzip or deflate in pieces, so that a few bytes cannot fill the memory.
 
     Args:
-        window: How zlib is to unpack it; None for one that is not packed.
-        limit: Bytes that it may have.
+        coding: The content coding.
     """
 
-    def __init__(self, window: int | None, limit: int) -> None:
-        """Begin with none."""
-        self._window, self._limit, self._left = window, limit, limit
-        self._zlib = None if window is None else zlib.decompressobj(window)
-        self._begun = False
+    def __init__(self, coding: str) -> None:
+        self.coding = coding
+        self._window = _WINDOWS[coding]
+        self._zlib = zlib.decompressobj(self._window)
+        self._started = False
 
-    def count(self, data: bytes) -> None:
-        """Count a piece of it.
+    @property
+    def is_cut(self) -> bool:
+        """Whether it started but is incomplete."""
+        return self._started and not self._zlib.eof
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield the decompressed data in pieces.
 
         Raises:
-            BodyTooLargeError: If there are more bytes than there may be.
+            zlib.error: If the data is not compressed in that way.
         """
-        if self._zlib is None:
-            self._take(len(data))
-            return
         more = bool(data)
         while more:
-            if self._zlib.eof:  # gzip may consist of several parts; a library unpacks one or all of them
-                if not data.startswith(_GZIP_START) or self._window != _WINDOWS["gzip"]:
+            if self._zlib.eof:  # gzip may have several members; anything else after the end is padding
+                if self._window != _WINDOWS["gzip"] or not data.startswith(_GZIP_START):
                     return
                 self._zlib = zlib.decompressobj(self._window)
             try:
                 piece = self._zlib.decompress(data, _CHUNK_BYTES)
             except zlib.error:
-                if self._window == zlib.MAX_WBITS and not self._begun:
-                    self._window, self._begun = -zlib.MAX_WBITS, True
-                    self._zlib = zlib.decompressobj(self._window)
-                    continue
-                self._zlib = None  # it is the library's part to say so; whatever it makes of it is counted as it came
-                self._take(len(data))
-                return
-            self._begun = True
-            self._take(len(piece))
+                if self._started or self._window != zlib.MAX_WBITS:
+                    raise
+                self._started, self._window = True, -zlib.MAX_WBITS  # some servers send raw deflate
+                self._zlib = zlib.decompressobj(self._window)
+                continue
+            self._started = True
             data = self._zlib.unused_data if self._zlib.eof else self._zlib.unconsumed_tail
-            more = bool(data) or (len(piece) == _CHUNK_BYTES and not self._zlib.eof)  # zlib may hold some back
+            more = bool(data) or (len(piece) == _CHUNK_BYTES and not self._zlib.eof)  # zlib may have buffered more
+            if piece:
+                yield piece
+
+
+class BodyCounter:
+    """Counts the decompressed bytes of a body as it arrives, and keeps nothing of it.
+
+    Args:
+        decompressor: Decompresses it; None for a body that is not compressed.
+        limit: Maximum number of bytes.
+    """
+
+    def __init__(self, decompressor: Decompressor | None, limit: int) -> None:
+        self._decompressor, self._limit, self._left = decompressor, limit, limit
+
+    def count(self, data: bytes) -> None:
+        """Count a part of it.
+
+        Raises:
+            BodyTooLargeError: If it is longer than the limit.
+        """
+        if self._decompressor is not None:
+            try:
+                for piece in self._decompressor.pieces(data):
+                    self._take(len(piece))
+            except zlib.error:
+                self._decompressor = None  # the client library reports it; from here on, bytes count as they arrive
+            else:
+                return
+        self._take(len(data))
 
     def _take(self, number: int) -> None:
         self._left -= number

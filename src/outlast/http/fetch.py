@@ -3,16 +3,16 @@
 The client libraries are imported only when they are used.
 """
 
-import contextlib
 import importlib
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 from outlast import clock
-from outlast.classify import classify, evidence_of, parse_retry_after
+from outlast.classify import attach_failure, classify, evidence_of, failure_of, parse_retry_after
 from outlast.classify.safe_access import header_of, safe_getattr
-from outlast.decide.policy import RetryPolicy, matches
+from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.decide.source_health import COUNTED_CATEGORIES
 from outlast.failure import Category, Failure
@@ -46,7 +46,7 @@ log = logging.getLogger("outlast.http")
 
 def _is_transient(error: BaseException) -> bool:
     """Tell whether a fetch is worth another attempt: no answer, a server's error, or one that asks for a later one."""
-    failure = classify(error)
+    failure = failure_of(error)
     status = failure.http_status
     if status is None or failure.category is Category.RATE_LIMIT:
         return failure.retryable
@@ -65,11 +65,10 @@ on."""
 def __getattr__(name: str) -> object:
     """Collect the exceptions when they are first asked for."""
     if name != "RETRYABLE_EXCEPTIONS":
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found: list[type[Exception]] = []
     for library in HTTPX_LIBRARIES:
-        with contextlib.suppress(ImportError):
+        with suppress(ImportError):
             module = importlib.import_module(library)
             found += [getattr(module, each) for each in _RETRYABLE_NAMES]
     globals()[name] = tuple(found)
@@ -103,12 +102,18 @@ async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None 
         chosen = chosen.replace(retry_on=_is_transient)
 
     async def attempt() -> Any:
-        response = await client.get(url, **request)
+        try:
+            response = await client.get(url, **request)
+        except Exception as broken:
+            attach_failure(broken, failure_of(broken))
+            raise
         if response.status_code < _FAILING:
             return response
         error = adapter_of(response).status_error(response.request, response)
+        failure = failure_of(error)
+        attach_failure(error, failure)
         try:
-            if not matches(chosen.retry_on, error):
+            if not chosen.retries(error, failure):
                 return response
             await response.aclose()
             raise error
@@ -181,7 +186,7 @@ def _fetch(fetch: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 
     def attempt() -> Any:
         nonlocal before
-        with contextlib.suppress(Exception):  # thrown away, or there was none
+        with suppress(Exception):  # thrown away, or there was none
             before.close()
         before = fetch(*args, **kwargs)
         if hasattr(type(before), "__await__"):  # a function that hands out coroutines
@@ -202,7 +207,7 @@ async def _fetch_async(fetch: Callable[..., Any], first: Any, args: tuple[Any, .
 
     async def attempt() -> Any:
         nonlocal before, first
-        with contextlib.suppress(Exception):  # thrown away, or there was none
+        with suppress(Exception):  # thrown away, or there was none
             closing = before.aclose() if hasattr(before, "aclose") else before.close()
             if hasattr(type(closing), "__await__"):
                 await closing

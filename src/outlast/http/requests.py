@@ -3,8 +3,9 @@
 ``session.mount("https://", HTTPAdapter(policy=…))`` does for requests what the transports do for httpx.
 """
 
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -17,7 +18,7 @@ from outlast import clock
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.http.bodies import body_counter, body_too_large, content_codings, is_seekable, streamable_encodings
-from outlast.http.request_attempts import FIRST_ERROR_STATUS, PEEK_LIMIT, RequestAttempts
+from outlast.http.request_attempts import PEEK_LIMIT, RequestAttempts, sender
 from outlast.http.settings import IDEMPOTENT, KEY_HEADER, Scope, Settings, redacted_url, request_key
 
 if TYPE_CHECKING:
@@ -73,8 +74,7 @@ class HTTPAdapter(_HTTPAdapter):
     ) -> None:
         """Check the settings."""
         if max_retries != 0:
-            message = f"max_retries is {max_retries!r}; it must be 0, because the policy decides about retries"
-            raise ConfigError(message)
+            raise ConfigError(f"max_retries is {max_retries!r}; it must be 0, because the policy decides about retries")
         self.settings = Settings(
             policy,
             cooling=cooling,
@@ -99,39 +99,16 @@ class HTTPAdapter(_HTTPAdapter):
         """Send a request, with retries as the policy says."""
         settings = self.settings
         _prepare(request, settings)
-        course = RequestAttempts(settings, _ADAPTER, request, settings.scope(request.url, request.headers))
-        sent = False
-        try:
-            while True:
-                course.wait()
-                limit = course.begin()
-                try:
-                    course.enter()
-                    if sent:
-                        _rewind(request)
-                    sent = True
-                    response = super().send(request, stream, _shorten_timeout(timeout, limit), verify, cert, proxies)
-                    judged = _peek(response, course.looking()) if response.status_code >= FIRST_ERROR_STATUS else None
-                except Exception as error:  # the policy decides
-                    delay = course.failed(error)
-                    if delay is None:
-                        raise
-                except BaseException:
-                    course.cancelled()
-                    raise
-                else:
-                    if judged is None:
-                        course.succeeded()
-                        return self._answer(request, response)
-                    delay = course.give_up_response(response, judged)
-                    if delay is None:
-                        return self._answer(request, response)
-                if delay > 0:
-                    clock.sleep(delay)
-        finally:
-            course.ended()
+        scope = settings.scope(request.url, request.headers)
+        options = (stream, timeout, verify, cert, proxies)
+        sending = _Sending(settings, _ADAPTER, request, scope, super().send, options)
+        return self._cap(request, self._send(sending))
 
-    def _answer(self, request: Any, response: Any) -> Any:
+    @cached_property
+    def _send(self) -> Any:
+        return sender(self.settings)
+
+    def _cap(self, request: Any, response: Any) -> Any:
         limit = self.settings.max_body
         if limit is None or request.method == "HEAD":
             return response
@@ -150,8 +127,30 @@ class HTTPAdapter(_HTTPAdapter):
         return response
 
 
+class _Sending(RequestAttempts):
+    """The attempts of one request of requests."""
+
+    def __init__(  # the request and how it is sent
+        self, settings: Settings, adapter: Any, request: Any, scope: str, send: Callable[..., Any], options: Any
+    ) -> None:
+        super().__init__(settings, adapter, request, scope)
+        self.request, self._send, self._options, self._sent = request, send, options, False
+
+    def send(self, limit: float | None) -> Any:
+        """Send the request once; a body that is a file is sent from its beginning."""
+        if self._sent and hasattr(self.request.body, "seek"):
+            rewind_body(self.request)
+        self._sent = True
+        stream, timeout, verify, cert, proxies = self._options
+        return self._send(self.request, stream, _shorten_timeout(timeout, limit), verify, cert, proxies)
+
+    def peek(self, response: Any) -> Any:
+        """Return a copy of a response with the beginning of its body."""
+        return _peek(response, self.peek_seconds())
+
+
 class _RequestsAdapter:
-    """requests, as a course has to know it."""
+    """requests, as `RequestAttempts` has to know it."""
 
     def name(self, request: Any) -> str:
         """Return method and address for logs: no query, no credentials."""
@@ -200,12 +199,6 @@ def _prepare(request: Any, settings: Settings) -> None:
         request.headers["Accept-Encoding"] = streamable_encodings(request.headers["Accept-Encoding"])
 
 
-def _rewind(request: Any) -> None:
-    """Put a body that is a file back to where it began."""
-    if hasattr(request.body, "seek"):
-        rewind_body(request)
-
-
 def _shorten_timeout(timeout: Any, limit: float | None) -> Any:
     """Cut a timeout to the time that is left, for connecting and the head of the answer together."""
     if limit is None:
@@ -240,7 +233,7 @@ def _peek(response: Any, seconds: float) -> Any:
                 begun, ended = begun + chunk, not chunk
     except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
         broken = error.with_traceback(None)
-        with contextlib.suppress(Exception):
+        with suppress(Exception):
             raw.close()
     except BaseException:
         response.close()
@@ -256,7 +249,7 @@ def _peek(response: Any, seconds: float) -> Any:
     return _beginning(response, begun[:PEEK_LIMIT])
 
 
-@contextlib.contextmanager
+@contextmanager
 def _read_timeout(raw: Any, seconds: float) -> Iterator[None]:
     """Have reads time out earlier, where the connection can be told so."""
     try:
@@ -269,7 +262,7 @@ def _read_timeout(raw: Any, seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):  # closed meanwhile
+        with suppress(OSError):  # closed meanwhile
             connection.settimeout(given)
 
 

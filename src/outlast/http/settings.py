@@ -14,7 +14,6 @@ from outlast.classify.safe_access import credentials_in
 from outlast.decide.backoff import check_seconds
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from outlast.errors import ConfigError
-from outlast.failure import RETRYABLE
 from outlast.run.call_state import CURRENT_TASK
 from outlast.run.cooldowns import CooldownTracker
 from outlast.run.resources import resource
@@ -152,8 +151,7 @@ def scope_function(scope: "str | Scope") -> Scope:
         return SCOPES[scope]
     if callable(scope):
         return scope
-    message = f"scope is {scope!r}; choose one of: {', '.join(SCOPES)}, or give a function of URL and headers"
-    raise ConfigError(message)
+    raise ConfigError(f"scope is {scope!r}; choose one of: {', '.join(SCOPES)}, or give a function of URL and headers")
 
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -164,9 +162,9 @@ class Settings:
     """The settings of a transport.
 
     Args:
-        policy: Attempts and waits; by default those of ``@outlast.retry`` without arguments. Without `retry_on`, it
-            retries what the classifier calls retryable. Its time limits apply until the head of a response: then each
-            read of the body has the timeout of an attempt, but the whole body has none.
+        policy: Attempts and waits; by default those of ``@outlast.retry`` without arguments. Its time limits apply
+            until the head of a response: then each read of the body has the timeout of an attempt, but the whole body
+            has none.
         cooling: Where to keep cooldowns: an `App`, its `cooling`, or None for this transport alone.
         scope: What cools down: ``host``, ``url``, ``credential``, or a function of URL and headers.
         patience: Longest wait in seconds for a cooldown or a hint of the server. A longer wait is raised at
@@ -194,18 +192,15 @@ class Settings:
         raises: bool = True,
     ) -> None:
         """Check them."""
-        chosen = DEFAULT_POLICY if policy is None else check_policy(policy)
-        self.policy = chosen.replace(retry_on=RETRYABLE) if chosen.retry_on is None else chosen
+        self.policy = DEFAULT_POLICY if policy is None else check_policy(policy)
         self.cooling = _check_cooling(cooling)
         self.scope = scope_function(scope)
-        self.by_host = self.scope is SCOPES["host"]  # which a library can tell more quickly
         self.patience = None if patience is None else check_seconds("patience", patience)
         self.methods = _check_methods(methods)
         self.keys = _check_flag("keys", keys)
         self.max_body = _check_max_body(max_body)
         self.raises = _check_flag("raises", raises)
         limits = [each for each in (self.policy.deadline, self.policy.attempt_timeout) if each is not None]
-        self.timed = bool(limits)
         self.first_limit = min(limits) if limits else None
         self.guard = None if self.policy.resource is None else resource(self.policy.resource)
 
@@ -232,27 +227,23 @@ def _check_cooling(given: Any) -> CooldownTracker:
     found = given if isinstance(given, CooldownTracker) else getattr(given, "cooling", None)
     if isinstance(found, CooldownTracker):
         return found
-    message = f"cooling is {given!r}; give an App, or its cooling"
-    raise ConfigError(message)
+    raise ConfigError(f"cooling is {given!r}; give an App, or its cooling")
 
 
 def _check_methods(given: Any) -> frozenset[str]:
     methods = [] if isinstance(given, str) else list(given)
     if isinstance(given, str) or not all(isinstance(method, str) for method in methods):
-        message = f"methods is {given!r}; give a set such as {{'GET', 'POST'}}"
-        raise ConfigError(message)
+        raise ConfigError(f"methods is {given!r}; give a set such as {{'GET', 'POST'}}")
     return frozenset(method.upper() for method in methods)
 
 
 def _check_flag(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
-    message = f"{name} is {value!r}; give True or False"
-    raise ConfigError(message)
+    raise ConfigError(f"{name} is {value!r}; give True or False")
 
 
 def _check_max_body(value: object) -> int | None:
     if value is None or (type(value) is int and value >= 0):
         return value
-    message = f"max_body is {value!r}; give a whole number of bytes, 0 or more"
-    raise ConfigError(message)
+    raise ConfigError(f"max_body is {value!r}; give a whole number of bytes, 0 or more")

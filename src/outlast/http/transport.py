@@ -3,11 +3,11 @@
 They wrap the transport of a client, so that no call site changes.
 """
 
-import contextlib
 import importlib
 import threading
 from collections.abc import Iterable, Iterator
-from functools import cache, cached_property, lru_cache
+from contextlib import contextmanager, suppress
+from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from outlast import async_backends, clock
@@ -25,17 +25,19 @@ from outlast.http.bodies import (
     is_seekable,
     streamable_encodings,
 )
-from outlast.http.request_attempts import FIRST_ERROR_STATUS, PEEK_LIMIT, RequestAttempts
-from outlast.http.settings import IDEMPOTENT, KEY_HEADER, Settings, host_of, request_key
+from outlast.http.request_attempts import FIRST_ERROR_STATUS, PEEK_LIMIT, RequestAttempts, request_plan, sender
+from outlast.http.settings import IDEMPOTENT, KEY_HEADER, Settings, request_key
+from outlast.run.loops import retry_async
 
 HTTPX_LIBRARIES = ("httpx2", "httpx")
 IDEMPOTENT_EXTENSION = "outlast_idempotent"
 """Extension by which a request says that it may be sent twice: ``extensions={"outlast_idempotent": True}``."""
+FAILURE_EXTENSION = "outlast_failure"
+"""Extension in which a returned response with an error status carries its failure, so that it is classified once."""
 _TIMEOUTS = ("connect", "read", "write", "pool")
 _UNSENT_ERRORS = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError")
 _MIN_TIMEOUT = 0.001  # seconds; 0 would mean: do not block
 _MAX_LENGTH_DIGITS = 18
-_MAX_HOSTS = 4096  # names that are kept
 _KEPT_EXTENSIONS = ("http_version", "reason_phrase")  # the other extensions hold the connection
 _WITHOUT_BODY = frozenset({204, 304})
 _BODY_HEADERS = frozenset({b"content-encoding", b"content-length"})  # not true of one that was unpacked
@@ -52,7 +54,6 @@ class HttpxAdapter:
         self._once, self._again, self._chained, self._capped = map(
             self._body, (OneShotBody, FileBody, PeekedBody, CappedBody)
         )
-        self._hosts: dict[bytes, str] = {}
         self._known = (self._bytes, self._once, self._again)
 
     def _body(self, kind: type) -> Any:
@@ -65,16 +66,6 @@ class HttpxAdapter:
         path = url.raw_path.partition(b"?")[0]
         name = f"{request.method} {url.scheme}://{(url.netloc + path).decode('ascii', 'replace')}"
         return _redact_name(default_classifier(), name)  # the path of a webhook is its secret
-
-    def host(self, request: Any) -> str:
-        """Return the host of a request as `host_of` does; to look it up is much quicker than to read the address."""
-        netloc = request.url.netloc  # without credentials, and without the usual port
-        host = self._hosts.get(netloc)
-        if host is None:
-            if len(self._hosts) >= _MAX_HOSTS:
-                self._hosts.clear()
-            host = self._hosts[netloc] = host_of(str(request.url))
-        return host
 
     def method(self, request: Any) -> str:
         """Return the method in capitals."""
@@ -149,7 +140,7 @@ class HttpxAdapter:
         counter = body_counter(response.headers.get("content-encoding"), limit)
         response.stream = self._capped(response.stream, counter)
 
-    def look(self, request: Any, response: Any, seconds: float) -> Any:
+    def peek(self, request: Any, response: Any, seconds: float) -> Any:
         """Read the beginning of an answer's body; all of it can still be read, unless it stalls.
 
         Args:
@@ -173,18 +164,18 @@ class HttpxAdapter:
                         break
         except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
             broken = error
-            with contextlib.suppress(Exception):
+            with suppress(Exception):
                 response.stream.close()
         except BaseException:
             response.close()
             raise
         try:
-            return self._looked_at(response, begun, rest, broken)
+            return self._peeked(response, begun, rest, broken)
         finally:
             del broken  # its traceback holds this frame
 
-    async def look_async(self, request: Any, response: Any, seconds: float) -> Any:
-        """Read the beginning of an answer's body; the same as `look`."""
+    async def peek_async(self, request: Any, response: Any, seconds: float) -> Any:
+        """Read the beginning of an answer's body; the same as `peek`."""
         begun: list[bytes] = []
         rest = broken = None
         try:
@@ -199,23 +190,19 @@ class HttpxAdapter:
                 return None
 
             rest = await async_backends.run_with_timeout(seconds, read())
-        except TimeoutError:
-            broken = self.late_error(request, seconds)
-            with contextlib.suppress(Exception):
-                await response.stream.aclose()
         except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
-            broken = error
-            with contextlib.suppress(Exception):
+            broken = self.late_error(request, seconds) if isinstance(error, TimeoutError) else error
+            with suppress(Exception):
                 await response.stream.aclose()
         except BaseException:
             await response.aclose()
             raise
         try:
-            return self._looked_at(response, begun, rest, broken)
+            return self._peeked(response, begun, rest, broken)
         finally:
             del broken  # its traceback holds this frame
 
-    def _looked_at(self, response: Any, begun: list[bytes], rest: Any, broken: Exception | None) -> Any:
+    def _peeked(self, response: Any, begun: list[bytes], rest: Any, broken: Exception | None) -> Any:
         response.stream = self._chained(response.stream, begun, rest, broken)
         body, headers = b"".join(begun), response.headers
         kept = {name: value for name, value in response.extensions.items() if name in _KEPT_EXTENSIONS}
@@ -246,8 +233,7 @@ def _adapter_of_type(kind: type) -> HttpxAdapter:
     packages = [each.__module__.partition(".")[0] for each in kind.__mro__]
     found = next((name for name in packages if name in HTTPX_LIBRARIES), None)
     if found is None:
-        message = f"{kind.__module__}.{kind.__qualname__} is not from httpx or httpx2"
-        raise TypeError(message)
+        raise TypeError(f"{kind.__module__}.{kind.__qualname__} is not from httpx or httpx2")
     return _adapter(found)
 
 
@@ -265,7 +251,7 @@ def _shorter(value: float | None, left: float) -> float:
     return left if value is None else min(value, left)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _read_timeout(extensions: dict[str, Any], seconds: float) -> Iterator[None]:
     """Have a body that is read from now on time out earlier: who reads it has been handed these extensions."""
     given = extensions.get("timeout")
@@ -331,10 +317,10 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
         self._making = threading.Lock()
         self._made_of: HttpxAdapter | None = None
 
-    def _begun(self, request: Any) -> tuple[HttpxAdapter, Any, RequestAttempts]:
-        """Make a request ready to be sent more than once."""
+    def _prepare(self, request: Any) -> "_Sending":
+        """Prepare a request for several attempts."""
         library, inner = adapter_of(request), self.wrapped
-        if inner is None:  # which library it is, the first request tells
+        if inner is None:  # the first request shows which library it is
             with self._making:
                 if self.wrapped is None:
                     self.wrapped = getattr(library.module, self._default)()
@@ -342,13 +328,51 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
                 inner = self.wrapped
         if self._made_of is not None and self._made_of is not library:
             names = self._made_of.module.__name__, library.module.__name__
-            message = f"this transport is used with {names[0]}; create another one for {names[1]}"
-            raise ConfigError(message)
+            raise ConfigError(f"this transport is used with {names[0]}; create another one for {names[1]}")
         library.prepare(request, self.settings)
-        settings = self.settings
-        by_host = settings.by_host
-        scope = library.host(request) if by_host else settings.scope(str(request.url), request.headers)
-        return library, inner, RequestAttempts(settings, library, request, scope)
+        return _Sending(self.settings, library, request, inner)
+
+
+class _Sending(RequestAttempts):
+    """The attempts of one request of httpx or httpx2.
+
+    Attributes:
+        library: The library.
+        request: The request.
+        inner: The transport that sends it.
+        extensions: The extensions that the request came with.
+    """
+
+    def __init__(self, settings: Settings, library: HttpxAdapter, request: Any, inner: Any) -> None:
+        super().__init__(settings, library, request, settings.scope(str(request.url), request.headers))
+        self.library, self.request, self.inner = library, request, inner
+        self.extensions = request.extensions
+
+    def begin(self) -> float | None:
+        """Begin an attempt, and shorten the request's timeouts to the time that is left."""
+        limit = super().begin()
+        self.library.limit(self.request, self.extensions, limit)
+        return limit
+
+    def send(self, limit: float | None) -> Any:  # noqa: ARG002  # it is in the request's timeouts
+        """Send the request once."""
+        return self.inner.handle_request(self.request)
+
+    def peek(self, response: Any) -> Any:
+        """Return a copy of a response with the beginning of its body."""
+        return self.library.peek(self.request, response, self.peek_seconds())
+
+    def answer(self, response: Any, peeked: Any) -> Any:
+        """Return a response, with its failure if it has an error status, or raise it."""
+        answered = super().answer(response, peeked)
+        if self.failure is not None:
+            answered.extensions[FAILURE_EXTENSION] = self.failure.settled()
+        return answered
+
+    def end(self) -> None:
+        """End the request."""
+        self.request.extensions = self.extensions  # a redirect takes them over, and has its own time
+        super().end()
 
 
 class RetryTransport(_Transport):
@@ -375,39 +399,14 @@ class RetryTransport(_Transport):
 
     _default = "HTTPTransport"
 
+    @cached_property
+    def _send(self) -> Any:
+        return sender(self.settings)
+
     def handle_request(self, request: Any) -> Any:
         """Send a request, with retries as the policy says."""
-        library, inner, course = self._begun(request)
-        given = request.extensions
-        try:
-            while True:
-                course.wait()
-                library.limit(request, given, course.begin())
-                try:
-                    course.enter()
-                    response = inner.handle_request(request)
-                    judged = None
-                    if response.status_code >= FIRST_ERROR_STATUS:
-                        judged = library.look(request, response, course.looking())
-                except Exception as error:  # the policy decides
-                    delay = course.failed(error)
-                    if delay is None:
-                        raise
-                except BaseException:
-                    course.cancelled()
-                    raise
-                else:
-                    if judged is None:
-                        course.succeeded()
-                        return self._answer(library, request, response)
-                    delay = course.give_up_response(response, judged)
-                    if delay is None:
-                        return self._answer(library, request, response)
-                if delay > 0:
-                    clock.sleep(delay)
-        finally:
-            request.extensions = given  # a redirect takes them over, and has its own time
-            course.ended()
+        sending = self._prepare(request)
+        return self._cap(sending.library, request, self._send(sending))
 
     def close(self) -> None:
         """Close the wrapped transport."""
@@ -425,7 +424,7 @@ class RetryTransport(_Transport):
         if self.wrapped is not None:
             self.wrapped.__exit__(*error)
 
-    def _answer(self, library: HttpxAdapter, request: Any, response: Any) -> Any:
+    def _cap(self, library: HttpxAdapter, request: Any, response: Any) -> Any:
         if self.settings.max_body is not None:
             try:
                 library.cap(request, response, self.settings.max_body)
@@ -469,45 +468,22 @@ class AsyncRetryTransport(_Transport):
     _default = "AsyncHTTPTransport"
 
     @cached_property
-    def _sending(self) -> Any:
-        from outlast.http.time_limit import TimedSender  # noqa: PLC0415  # brings asyncio along, which only this one needs
-
-        return TimedSender(self.settings.first_limit)
+    def _send(self) -> Any:
+        return retry_async(_attempt_async, request_plan(self.settings, _sleep_async))
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send a request, with retries as the policy says."""
-        library, inner, course = self._begun(request)
-        given = request.extensions
+        sending = self._prepare(request)
         try:
-            while True:
-                await self._wait(course)
-                limit = course.begin()
-                library.limit(request, given, limit)
-                try:
-                    course.enter()
-                    response = await self._sending.send(limit, library, inner, request)
-                    judged = None
-                    if response.status_code >= FIRST_ERROR_STATUS:
-                        judged = await library.look_async(request, response, course.looking())
-                except Exception as error:  # the policy decides
-                    delay = course.failed(error)
-                    if delay is None:
-                        raise
-                except BaseException:
-                    course.cancelled()
-                    raise
-                else:
-                    if judged is None:
-                        course.succeeded()
-                        return await self._answer(library, request, response)
-                    delay = await self._refused(course, response, judged)
-                    if delay is None:
-                        return await self._answer(library, request, response)
-                if delay > 0:
-                    await clock.sleep_async(delay)
+            response = await self._send(sending)
+        except Exception as error:
+            response = sending.take_response(error)
+            if response is None:
+                raise
         finally:
-            request.extensions = given  # a redirect takes them over, and has its own time
-            course.ended()
+            await sending.close_response_async()
+            sending.end()
+        return await self._cap(sending.library, request, response)
 
     async def aclose(self) -> None:
         """Close the wrapped transport."""
@@ -525,40 +501,7 @@ class AsyncRetryTransport(_Transport):
         if self.wrapped is not None:
             await self.wrapped.__aexit__(*error)
 
-    async def _wait(self, course: RequestAttempts) -> None:
-        """Wait until the scope may be called."""
-        cooling, scope = self.settings.cooling, course.scope
-        while (left := cooling.admit(scope) if cooling.is_quick(scope) else await self._admit(scope)) > 0:
-            await clock.sleep_async(course.hold(left))
-        course.admitted()
-
-    async def _admit(self, scope: str) -> float:
-        asking = _AdmitQuestion(self.settings.cooling, scope)
-        try:
-            return await async_backends.run_in_thread(asking.ask)
-        except BaseException:
-            asking.leave()
-            raise
-
-    async def _refused(self, course: RequestAttempts, response: Any, judged: Any) -> float | None:
-        """Decide on an answer with an error's status: the wait before the next attempt, None to return the answer."""
-        try:
-            delay, error = course.refused(judged)
-        except BaseException:
-            await response.aclose()
-            raise
-        if error is None:
-            return None
-        with contextlib.suppress(Exception):  # it is thrown away; the connection knows whether it can be used again
-            await response.aclose()
-        try:
-            if delay is None:
-                raise error
-        finally:
-            del error  # an error whose traceback holds this frame would refer to itself
-        return delay
-
-    async def _answer(self, library: HttpxAdapter, request: Any, response: Any) -> Any:
+    async def _cap(self, library: HttpxAdapter, request: Any, response: Any) -> Any:
         if self.settings.max_body is not None:
             try:
                 library.cap(request, response, self.settings.max_body)
@@ -566,3 +509,46 @@ class AsyncRetryTransport(_Transport):
                 await response.aclose()
                 raise
         return response
+
+
+async def _attempt_async(sending: _Sending) -> Any:
+    """Send a request once, when its scope may be called, and cancel it when its time is up."""
+    from outlast.run.time_limit import run_within  # noqa: PLC0415  # loads asyncio, which only async transports need
+
+    await _wait_async(sending)
+    library, request, send = sending.library, sending.request, sending.inner.handle_async_request
+    limit, peeked = sending.begin(), None
+    try:
+        sending.enter()
+        if limit is None:
+            response = await send(request)
+        else:
+            response = await run_within(limit, send, (request,), {}, partial(library.late_error, request))
+        if response.status_code >= FIRST_ERROR_STATUS:
+            peeked = await library.peek_async(request, response, sending.peek_seconds())
+    except BaseException as error:
+        sending.broke(error)
+        raise
+    return sending.answer(response, peeked)
+
+
+async def _wait_async(sending: _Sending) -> None:
+    cooling, scope = sending.settings.cooling, sending.scope
+    while (left := cooling.admit(scope) if cooling.is_quick(scope) else await _admit(cooling, scope)) > 0:
+        await clock.sleep_async(sending.hold(left))
+    sending.admitted()
+
+
+async def _admit(cooling: "CooldownTracker", scope: str) -> float:
+    question = _AdmitQuestion(cooling, scope)
+    try:
+        return await async_backends.run_in_thread(question.ask)
+    except BaseException:
+        question.leave()
+        raise
+
+
+async def _sleep_async(state: Any, seconds: float) -> None:
+    await state.sending.close_response_async()
+    if seconds > 0:
+        await clock.sleep_async(seconds)

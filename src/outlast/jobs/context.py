@@ -2,14 +2,15 @@
 
 import logging
 from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from outlast.classify import default_classifier
-from outlast.run.call_state import attempt_seconds_left
+from outlast.run.call_state import CURRENT, Call, CallState, attempt_of
 
 if TYPE_CHECKING:
-    from outlast.decide.policy import RetryPolicy
+    from outlast.decide.decision import Decision
 
 
 log = logging.getLogger("outlast.jobs")
@@ -20,6 +21,7 @@ def redacted_id(source_id: str) -> str:
     return default_classifier().redact(source_id)
 
 
+@dataclass(frozen=True)
 class RunFacts:
     """The facts that all targets of a run share.
 
@@ -32,11 +34,12 @@ class RunFacts:
         dry_run: Whether handlers must not write anything.
     """
 
-    def __init__(
-        self, job_id: str, run_id: str, env: str, job_start_at: datetime, entity: str | None, *, dry_run: bool
-    ) -> None:
-        self.job_id, self.run_id, self.env = job_id, run_id, env
-        self.job_start_at, self.entity, self.dry_run = job_start_at, entity, dry_run
+    job_id: str
+    run_id: str
+    env: str
+    job_start_at: datetime
+    entity: str | None
+    dry_run: bool
 
     def keys(self) -> dict[str, Any]:
         """Return the keys of every log record of the run."""
@@ -60,12 +63,13 @@ class JobContext:
         counts: Totals from `count`, over all attempts.
     """
 
-    __slots__ = ("_facts", "_log", "_timing", "attempt", "counts", "max_attempts", "source_id")
+    __slots__ = ("_call", "_decision", "_facts", "_log", "attempt", "counts", "max_attempts", "source_id")
 
     def __init__(self, facts: RunFacts, source_id: str, max_attempts: int) -> None:
         self._facts = facts
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
-        self._timing: tuple[RetryPolicy, float, float] | None = None
+        self._call: Call | CallState | None = None
+        self._decision: Decision | None = None
         self.source_id = source_id
         self.attempt = 0
         self.max_attempts = max_attempts
@@ -107,7 +111,7 @@ class JobContext:
 
         A coroutine is cancelled when they are up. A function is not: it can check this itself.
         """
-        return None if self._timing is None else attempt_seconds_left(*self._timing)
+        return None if self._call is None else attempt_of(self._call).time_left
 
     @property
     def log(self) -> "logging.LoggerAdapter[logging.Logger]":
@@ -126,8 +130,7 @@ class JobContext:
         """Return the keys of every log record of this target."""
         return {**self._facts.keys(), "source_id": redacted_id(self.source_id)}
 
-    def _begin(self, policy: "RetryPolicy", started: float | None, began: float | None) -> None:
-        """Start the next attempt: its limits count from these monotonic times."""
+    def _begin(self) -> None:
+        """Start the next attempt."""
         self.attempt += 1
-        if started is not None and began is not None:
-            self._timing = (policy, started, began)
+        self._call = CURRENT.get()

@@ -14,12 +14,12 @@ from outlast.decide.breaker import Budget
 from outlast.decide.gate import Gate
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
-from outlast.failure import RETRYABLE, Origin
+from outlast.failure import Origin
 from outlast.jobs.context import JobContext, RunFacts
-from outlast.jobs.job_run import JobRun, JobRunStarter, RunOptions, remaining_targets
-from outlast.jobs.runner import AsyncTargetRunner, TargetRunner
+from outlast.jobs.job_run import JobRun, RunOptions, no_targets_error, start_in_thread
+from outlast.jobs.runner import TargetRunner, run_on_loop
 from outlast.jobs.summary import Summary
-from outlast.jobs.tally import RunTally, would_decide
+from outlast.jobs.tally import RunLimits, RunTally, would_decide
 from outlast.jobs.target import TargetPlan, TargetResult, WouldDecide, run_attempts, run_log_keys
 from outlast.jobs.target_feed import target_key
 from outlast.ports.job_rows import Jobs, Run
@@ -30,43 +30,41 @@ from outlast.run.signals import run_stopped_by_signals
 _MAX_NAME_LENGTH = 200
 
 
-def validate_handler(handler: object) -> None:
+def _validate_handler(handler: object) -> None:
     """Check that a job can call the handler.
 
     Raises:
         ConfigError: If it cannot.
     """
     if not callable(handler) or isinstance(handler, type):
-        message = f"{handler!r} cannot be a job handler; decorate a function or a coroutine function"
-        raise ConfigError(message)
+        raise ConfigError(f"{handler!r} cannot be a job handler; decorate a function or a coroutine function")
     try:
         signature(handler).bind(None, None)
     except TypeError:
-        message = f"{handler!r} cannot be called with two arguments; a job handler takes a context and a target"
-        raise ConfigError(message) from None
+        raise ConfigError(
+            f"{handler!r} cannot be called with two arguments; a job handler takes a context and a target"
+        ) from None
     except ValueError:  # a builtin without a signature
         pass
     if isgeneratorfunction(handler) or isasyncgenfunction(handler):
-        message = f"{handler!r} is a generator function; a job handler must process one target and return"
-        raise ConfigError(message)
+        raise ConfigError(f"{handler!r} is a generator function; a job handler must process one target and return")
 
 
-def validate_policy(policy: RetryPolicy) -> RetryPolicy:
-    """Return the policy with a default for `retry_on`: whatever the classifier calls retryable.
+def _validate_policy(policy: RetryPolicy) -> RetryPolicy:
+    """Return the policy.
 
     Raises:
         ConfigError: If it is not a policy, or has a resource.
     """
     checked = check_policy(policy)
     if checked.resource is not None:
-        message = (
+        raise ConfigError(
             f"the policy of a job cannot have a resource ({checked.resource!r}); use it where the handler calls it"
         )
-        raise ConfigError(message)
-    return checked.replace(retry_on=RETRYABLE) if checked.retry_on is None else checked
+    return checked
 
 
-def validate_breakers(breakers: Mapping[str, int]) -> dict[str, int]:
+def _validate_breakers(breakers: Mapping[str, int]) -> dict[str, int]:
     """Return the breakers by origin.
 
     Raises:
@@ -74,35 +72,24 @@ def validate_breakers(breakers: Mapping[str, int]) -> dict[str, int]:
     """
     for origin, number in breakers.items():
         if origin not in set(Origin):
-            message = f"breakers has the key {origin!r}, which is not a valid origin; choose from: {', '.join(Origin)}"
-            raise ConfigError(message)
-        validate_number(f"the breaker of {origin}", number, 1)
+            raise ConfigError(
+                f"breakers has the key {origin!r}, which is not a valid origin; choose from: {', '.join(Origin)}"
+            )
+        _validate_number(f"the breaker of {origin}", number, 1)
     return {str(origin): number for origin, number in breakers.items()}
 
 
-def validate_targets(targets: object) -> None:
-    """Check that `targets` is a function.
-
-    Raises:
-        ConfigError: If it is not.
-    """
-    if targets is not None and not callable(targets):
-        message = f"targets is a {type(targets).__name__}; it must be a function, such as lambda: [1, 2]"
-        raise ConfigError(message)
-
-
-def validate_number(name: str, value: object, least: int) -> None:
+def _validate_number(name: str, value: object, least: int) -> None:
     """Check that a number is an int and not too small.
 
     Raises:
         ConfigError: If it is not.
     """
     if type(value) is not int or value < least:
-        message = f"{name} is {value!r}; give a whole number, {least} or more"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is {value!r}; give a whole number, {least} or more")
 
 
-def validate_text(name: str, value: object) -> str:
+def _validate_text(name: str, value: object) -> str:
     """Return the value if it is a name that can be stored and shown.
 
     Raises:
@@ -110,8 +97,7 @@ def validate_text(name: str, value: object) -> str:
     """
     if isinstance(value, str) and 0 < len(value) <= _MAX_NAME_LENGTH and value.isprintable():
         return value
-    message = f"{name} is {value!r:.100}; it must be text of 1 to {_MAX_NAME_LENGTH} characters"
-    raise ConfigError(message)
+    raise ConfigError(f"{name} is {value!r:.100}; it must be text of 1 to {_MAX_NAME_LENGTH} characters")
 
 
 _ENV = "OUTLAST_ENV"
@@ -169,21 +155,22 @@ class Job:
         mode: str = "act",
         keep: float | None = None,
     ) -> None:
-        validate_handler(handler)
-        validate_targets(targets)
+        _validate_handler(handler)
+        given: object = targets
+        if given is not None and not callable(given):
+            raise ConfigError(f"targets is a {type(given).__name__}; it must be a function, such as lambda: [1, 2]")
         functools.update_wrapper(self, handler)
-        self.store, self.handler, self.name, self.entity = store, handler, validate_text("name", name), entity
-        self.gate, self.policy, self.targets, self.key = gate, validate_policy(policy), targets, key
-        self.breakers, self.early_stop, self.budget = validate_breakers(breakers or {}), early_stop, budget
+        self.store, self.handler, self.name, self.entity = store, handler, _validate_text("name", name), entity
+        self.limits = RunLimits(gate, _validate_breakers(breakers or {}), early_stop, budget)
+        self.policy, self.targets, self.key = _validate_policy(policy), targets, key
         self.hand_over, self.ledger = hand_over, ledger and store is not None
-        self.env = validate_text("env", env or os.environ.get(_ENV) or "local")
+        self.env = _validate_text("env", env or os.environ.get(_ENV) or "local")
         self.is_async = is_coroutine_function(handler)
         self.etl, self.keep, self.mode = etl, keep, checked_mode(mode)
         if entity is not None:
-            validate_text("entity", entity)
+            _validate_text("entity", entity)
         if hand_over is not None and not self.ledger:
-            message = f"{name} has hand_over=…, which needs a ledger; set ledger=True"
-            raise ConfigError(message)
+            raise ConfigError(f"{name} has hand_over=…, which needs a ledger; set ledger=True")
 
     def __call__(self, context: JobContext, target: Any) -> Any:
         """Call the handler once for one target, without retries."""
@@ -199,8 +186,7 @@ class Job:
         """
         etl = self.etl
         if etl is None:
-            message = f"{self.name} cannot run from raw objects because it has no etl; pass etl=… to the job"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} cannot run from raw objects because it has no etl; pass etl=… to the job")
         job = object.__new__(Job)
         job.__dict__.update(self.__dict__)
         job.handler, job.is_async = lambda context, target: etl.load_from_raw(target, context), False
@@ -215,8 +201,9 @@ class Job:
         """
         name = (self.handler.__module__, self.handler.__qualname__)
         if _find_job(*name) is not self:
-            message = f"{':'.join(name)} is another job; a job is sent to another process by the name of its handler"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"{':'.join(name)} is another job; a job is sent to another process by the name of its handler"
+            )
         return _find_job, name
 
     def run(  # noqa: PLR0913  # the options of a run
@@ -256,13 +243,14 @@ class Job:
         """
         if self.is_async:
             _check_no_loop(self.name, executor)
-        options = self._run_options(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
+        options = RunOptions(targets, resume, only_failed, limit, progress, dry_run)
+        self._check_options(options, concurrency)
         run = JobRun(self, options)
         runner = run.runner
         with run_stopped_by_signals(runner), sync_breakers(self._breaker_store(options), process_name, leased=False):
             try:
                 if self.is_async:
-                    asyncio.run(_run_on_loop(runner, concurrency))
+                    asyncio.run(run_on_loop(runner, concurrency))
                 elif executor is not None:
                     runner.run_in_executor(executor, _TargetCall(self, run.facts, runner.plan), concurrency)
                 else:
@@ -288,13 +276,14 @@ class Job:
         The targets are read on the loop. A handler that is not a coroutine function runs in threads, and one of them
         reads the targets. Cancelling it interrupts the run.
         """
-        options = self._run_options(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
-        run = await JobRunStarter(self, options).start()
+        options = RunOptions(targets, resume, only_failed, limit, progress, dry_run)
+        self._check_options(options, concurrency)
+        run = await start_in_thread(self, options)
         runner = run.runner
         with run_stopped_by_signals(runner):
             try:
                 async with sync_breakers_async(self._breaker_store(options), process_name):
-                    await (_run_on_loop if self.is_async else _run_beside_loop)(runner, concurrency)
+                    await (run_on_loop if self.is_async else _run_beside_loop)(runner, concurrency)
             except BaseException as error:
                 await asyncio.shield(asyncio.to_thread(run.interrupt, error))
                 raise
@@ -304,59 +293,17 @@ class Job:
         """Return the store that shows and controls the breakers of a run; None for a run without a ledger."""
         return breaker_store_of(self.store) if self.ledger and not options.dry_run else None
 
-    def _run_options(
-        self,
-        targets: Iterable[Any] | None,
-        concurrency: int,
-        resume: str | None,
-        only_failed: str | None,
-        limit: int | None,
-        progress: Callable[[RunTally], None] | None,
-        *,
-        dry_run: bool,
-    ) -> RunOptions:
-        validate_number("concurrency", concurrency, 1)
-        if limit is not None:
-            validate_number("limit", limit, 0)
-        if resume is not None and only_failed is not None:
-            message = "resume continues a run and only_failed starts a new one; give one of them"
-            raise ConfigError(message)
-        if targets is None and self.targets is None and only_failed is None and resume is None:
-            message = f"{self.name} has no targets; pass them to run(…), or targets=… to the job"
-            raise ConfigError(message)
-        if (resume is not None or only_failed is not None) and not self.ledger:
-            message = f"{self.name} has no ledger, so resume and only_failed do not work"
-            raise ConfigError(message)
-        return RunOptions(
-            functools.partial(self._targets, targets, resume, only_failed),
-            resume=resume,
-            only_failed=only_failed,
-            limit=limit,
-            progress=progress,
-            dry_run=dry_run,
-        )
-
-    def _targets(self, passed: Iterable[Any] | None, resume: str | None, only_failed: str | None) -> Iterable[Any]:
-        """Return the targets of a run; a resumed run with a parent has the remaining targets of that parent."""
-        parent = only_failed
-        if only_failed is not None:
-            self.found(only_failed)
-        elif resume is not None:
-            parent = self.found(resume).parent
-            if parent is not None and self.kept.run(parent) is None:
-                message = f"{resume} retries the failed targets of {parent}, which was deleted; start a new run"
-                raise ConfigError(message)
-
-        def all_targets() -> Iterable[Any] | None:
-            if passed is not None or self.targets is None:
-                return passed
-            return self.targets()
-
-        found = all_targets() if parent is None else remaining_targets(self.kept, parent, self.key, all_targets)
-        if found is None:
-            message = f"{self.name} has no targets; pass them to run(…), or targets=… to the job"
-            raise ConfigError(message)
-        return found
+    def _check_options(self, options: RunOptions, concurrency: int) -> None:
+        _validate_number("concurrency", concurrency, 1)
+        if options.limit is not None:
+            _validate_number("limit", options.limit, 0)
+        if options.resume is not None and options.only_failed is not None:
+            raise ConfigError("resume continues a run and only_failed starts a new one; give one of them")
+        is_new = options.resume is None and options.only_failed is None
+        if is_new and options.targets is None and self.targets is None:
+            raise no_targets_error(self)
+        if not is_new and not self.ledger:
+            raise ConfigError(f"{self.name} has no ledger, so resume and only_failed do not work")
 
     def found(self, run_id: str) -> Run:
         """Return a run of this job.
@@ -367,9 +314,13 @@ class Job:
         run = self.kept.run(run_id)
         if run is None or run.job != self.name:
             known = ", ".join(each.id for each in self.kept.runs(self.name, 3)) or "none"
-            message = f"{self.name} has no run {run_id}; the last ones are: {known}"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} has no run {run_id}; the last ones are: {known}")
         return run
+
+    @property
+    def gate(self) -> Gate:
+        """Decides whether a run has failed."""
+        return self.limits.gate
 
     @property
     def judge(self) -> WouldDecide | None:
@@ -384,8 +335,7 @@ class Job:
             ConfigError: If the job has no store.
         """
         if self.store is None:
-            message = f"{self.name} has no ledger"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} has no ledger")
         return self.store
 
 
@@ -394,9 +344,7 @@ class _TargetCall:
 
     def __init__(self, job: Job, facts: RunFacts, plan: TargetPlan | None = None) -> None:
         self._job, self._facts = job, facts
-        self._plan = plan or TargetPlan.standalone(
-            job.handler, job.policy, facts, keep_targets=job.ledger, judge=job.judge
-        )
+        self._plan = plan or TargetPlan(job.handler, job.policy, facts, keep_targets=job.ledger, judge=job.judge)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _TargetCall, (self._job, self._facts)
@@ -415,8 +363,9 @@ def _find_job(module: str, name: str) -> Job:
     except (ImportError, AttributeError):
         found = None
     if not isinstance(found, Job):
-        message = f"{module}:{name} is not a job; for other processes, a job must be in a module under its own name"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{module}:{name} is not a job; for other processes, a job must be in a module under its own name"
+        )
     return found
 
 
@@ -425,10 +374,6 @@ def _run_in_threads(runner: TargetRunner, concurrency: int) -> None:
         runner.run_in_order()
     else:
         runner.run_in_threads(concurrency)
-
-
-async def _run_on_loop(runner: TargetRunner, concurrency: int) -> None:
-    await AsyncTargetRunner(runner, concurrency).run()
 
 
 async def _run_beside_loop(runner: TargetRunner, concurrency: int) -> None:
@@ -444,11 +389,11 @@ async def _run_beside_loop(runner: TargetRunner, concurrency: int) -> None:
 
 def _check_no_loop(name: str, executor: Executor | None) -> None:
     if executor is not None:
-        message = f"{name}: an executor cannot run a coroutine function; leave executor out, or use a plain function"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{name}: an executor cannot run a coroutine function; leave executor out, or use a plain function"
+        )
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    message = f"{name}: an event loop is already running; use: await job.run_async(…)"
-    raise ConfigError(message)
+    raise ConfigError(f"{name}: an event loop is already running; use: await job.run_async(…)")

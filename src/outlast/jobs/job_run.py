@@ -1,7 +1,6 @@
 """One run of a job, from its lock to its summary; and what is left of earlier runs."""
 
 import asyncio
-import functools
 import hashlib
 import json
 import threading
@@ -9,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +22,17 @@ from outlast.jobs.summary import Summary, make_summary, write_step_summary
 from outlast.jobs.tally import ObserveTally, RunTally, actual_result
 from outlast.jobs.target import TargetPlan
 from outlast.jobs.target_feed import TargetFeed
-from outlast.ports.job_rows import Jobs, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.job_rows import JobLock, Jobs, Run, RunState, TargetDone, TargetRow, TargetStatus
 from outlast.run.resources import Resource
 
 if TYPE_CHECKING:
     from outlast.jobs.job import Job
-    from outlast.ports.job_rows import JobLock
 
 
 _MAX_RUNS_CHECKED = 100  # an older run can only be running if it was resumed
 
 
-def mark_crashed_runs(store: Jobs, job: str, resumed: str | None) -> None:
+def _mark_crashed_runs(store: Jobs, job: str, resumed: str | None) -> None:
     """End the runs that are still marked as running, with the numbers from the ledger. The caller must hold the lock.
 
     Args:
@@ -70,26 +68,28 @@ _PAGE_SIZE = 1000
 _REMAINING_STATUSES = (TargetStatus.FAILED, TargetStatus.DEFERRED)
 
 
+@dataclass(frozen=True)
 class _RemainingTargets:
     """The failed and deferred targets of a run, read from the ledger page by page.
 
-    Args:
+    Attributes:
         store: Store of the ledger.
         run_id: Id of the run.
         size: Number of targets.
     """
 
-    def __init__(self, store: Jobs, run_id: str, size: int) -> None:
-        self._store, self._run_id, self._size = store, run_id, size
+    store: Jobs
+    run_id: str
+    size: int
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     def __iter__(self) -> Iterator[Any]:
-        return (json.loads(row.target or "null") for row in _remaining_rows(self._store, self._run_id))
+        return (json.loads(row.target or "null") for row in _remaining_rows(self.store, self.run_id))
 
 
-def remaining_targets(
+def _remaining_targets(
     store: Jobs, run_id: str, key: Callable[[Any], str], all_targets: Callable[[], Iterable[Any] | None]
 ) -> Iterable[Any]:
     """Return the failed and deferred targets of a run: from the ledger, else by key from the targets of the job.
@@ -111,8 +111,9 @@ def remaining_targets(
         return _RemainingTargets(store, run_id, size)
     targets = all_targets()
     if targets is None:
-        message = f"the ledger does not have all targets of run {run_id}; pass the targets, they are looked up by key"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"the ledger does not have all targets of run {run_id}; pass the targets, they are looked up by key"
+        )
     wanted = {row.source_id for row in _remaining_rows(store, run_id)}
     return (target for target in targets if str(key(target)) in wanted)
 
@@ -131,11 +132,12 @@ _INFO, _WARNING = 20, 30
 _MAX_UNIQUE_KEY_LENGTH = 200
 
 
+@dataclass(frozen=True)
 class RunOptions:
     """The options of a run.
 
     Attributes:
-        targets: Returns the targets; called once the run has its lock.
+        targets: The targets that were passed, if any.
         resume: Id of the run to continue.
         only_failed: Id of the run whose failed and deferred targets are processed.
         limit: Maximum number of targets.
@@ -143,18 +145,12 @@ class RunOptions:
         dry_run: Whether nothing is written.
     """
 
-    def __init__(
-        self,
-        targets: Callable[[], Iterable[Any]],
-        *,
-        resume: str | None,
-        only_failed: str | None,
-        limit: int | None,
-        progress: Callable[[RunTally], None] | None,
-        dry_run: bool,
-    ) -> None:
-        self.targets, self.resume, self.only_failed = targets, resume, only_failed
-        self.limit, self.progress, self.dry_run = limit, progress, dry_run
+    targets: Iterable[Any] | None
+    resume: str | None
+    only_failed: str | None
+    limit: int | None
+    progress: Callable[[RunTally], None] | None
+    dry_run: bool
 
 
 class JobRun:
@@ -176,13 +172,19 @@ class JobRun:
             self.facts = RunFacts(job.name, run_id, job.env, datetime.now(UTC), job.entity, dry_run=options.dry_run)
             if self._lock is not None:
                 self._clean_up(options)
-            self._feed = TargetFeed(options.targets(), job.key, _done_lookup(job, options.resume), options.limit)
-            self._tally = _make_tally(job, self._feed.total)
+            self._feed = TargetFeed(
+                _targets_of(job, options), job.key, _done_lookup(job, options.resume), options.limit
+            )
+            self._tally = (
+                ObserveTally(job.name, job.limits, self._feed.total)
+                if job.mode == "observe"
+                else RunTally(job.limits, self._feed.total)
+            )
             self._ledger = NoLedger()
             if self._lock is not None:
                 self._ledger = Ledger(job.kept, run_id, self._lock, _failed_target_sender(job))
                 self._record_start(options)
-            plan = TargetPlan.standalone(
+            plan = TargetPlan(
                 job.handler, job.policy, self.facts, _retry_budget(job), keep_targets=has_ledger, judge=job.judge
             )
             self.runner = TargetRunner(plan, self._feed, self._tally, self._ledger, options.progress)
@@ -195,7 +197,7 @@ class JobRun:
     def _clean_up(self, options: RunOptions) -> None:
         """End crashed runs and delete old ones; before the targets are read, because they may come from an old run."""
         job = self._job
-        mark_crashed_runs(job.kept, job.name, options.resume)
+        _mark_crashed_runs(job.kept, job.name, options.resume)
         if job.keep is not None and options.resume is None:
             job.kept.prune_runs(job.keep)
 
@@ -272,11 +274,11 @@ class JobRun:
             state, ended = RunState.STOPPED, "stopped before its end"
         would: dict[str, Any] = {}
         if isinstance(tally, ObserveTally):
-            code, lines = tally.would_result(counts, job.gate)
+            code, lines = tally.would_result(counts)
             would = {"would_do": dict(tally.would_do), "would_exit_code": code, "would": lines}
             counts, result = actual_result(counts, ended)
         else:
-            result = job.gate.judge(counts, ended=ended)
+            result = job.limits.gate.judge(counts, ended=ended)
         facts = {"job_id": job.name, "run_id": self.facts.run_id, "entity": job.entity, "env": job.env}
         duration = time.monotonic() - self._began
         summary = make_summary(
@@ -308,52 +310,68 @@ class JobRun:
                 lock.release()
 
 
-class JobRunStarter:
-    """Starts a run in a thread. If the caller is cancelled meanwhile, the run is interrupted, exactly once.
+async def start_in_thread(job: "Job", options: RunOptions) -> JobRun:
+    """Return a run that was started in a thread. If the caller is cancelled meanwhile, the run is interrupted, once."""
+    lock, is_wanted = threading.Lock(), True
+    started: list[JobRun] = []
 
-    Args:
-        job: The job.
-        options: The options of the run.
-    """
-
-    def __init__(self, job: "Job", options: RunOptions) -> None:
-        self._job, self._options = job, options
-        self._lock = threading.Lock()
-        self._run: JobRun | None = None
-        self._is_wanted = True
-
-    async def start(self) -> JobRun:
-        """Return the started run."""
-        try:
-            return await asyncio.to_thread(self._start)
-        except asyncio.CancelledError as error:
-            with self._lock:
-                self._is_wanted = False
-            if self._run is not None:
-                self._run.interrupt(error)
-            raise
-
-    def _start(self) -> JobRun:
-        run = JobRun(self._job, self._options)
-        with self._lock:
-            if self._is_wanted:
-                self._run = run
+    def start() -> JobRun:
+        run = JobRun(job, options)
+        with lock:
+            if is_wanted:
+                started.append(run)
                 return run
         run.interrupt(asyncio.CancelledError())
         return run  # nobody awaits it any more
 
+    try:
+        return await asyncio.to_thread(start)
+    except asyncio.CancelledError as error:
+        with lock:
+            is_wanted = False
+        for run in started:
+            run.interrupt(error)
+        raise
 
-def _make_tally(job: "Job", total: int | None) -> RunTally:
-    if job.mode == "observe":
-        return ObserveTally(job.name, job.gate, job.breakers, early_stop=job.early_stop, total=total)
-    return RunTally(job.gate, job.breakers, early_stop=job.early_stop, total=total)
+
+def no_targets_error(job: "Job") -> ConfigError:
+    """Return the error of a run without targets."""
+    return ConfigError(f"{job.name} has no targets; pass them to run(…), or targets=… to the job")
+
+
+def _targets_of(job: "Job", options: RunOptions) -> Iterable[Any]:
+    """Return the targets of a run; a resumed run with a parent has the remaining targets of that parent.
+
+    Raises:
+        ConfigError: If there are none, or an earlier run does not exist.
+    """
+    parent = options.only_failed
+    if parent is not None:
+        job.found(parent)
+    elif options.resume is not None:
+        parent = job.found(options.resume).parent
+        if parent is not None and job.kept.run(parent) is None:
+            raise ConfigError(
+                f"{options.resume} retries the failed targets of {parent}, which was deleted; start a new run"
+            )
+
+    def all_targets() -> Iterable[Any] | None:
+        if options.targets is not None or job.targets is None:
+            return options.targets
+        return job.targets()
+
+    found = all_targets() if parent is None else _remaining_targets(job.kept, parent, job.key, all_targets)
+    if found is None:
+        raise no_targets_error(job)
+    return found
 
 
 def _retry_budget(job: "Job") -> Resource | None:
-    if job.budget is None:
+    budget = job.limits.budget
+    if budget is None:
         return None
     # a new budget, so that each run starts with a full one
-    return Resource(f"job {job.name}", budget=Budget(job.budget.capacity, job.budget.per_second))
+    return Resource(f"job {job.name}", budget=Budget(budget.capacity, budget.per_second))
 
 
 def _done_lookup(job: "Job", run_id: str | None) -> Callable[[Sequence[str]], set[str]] | None:
@@ -361,11 +379,7 @@ def _done_lookup(job: "Job", run_id: str | None) -> Callable[[Sequence[str]], se
     if run_id is None:
         return None
 
-    def done(keys: Sequence[str]) -> set[str]:
-        found: set[str] = retry_store_call(functools.partial(job.kept.done_targets, run_id, keys))
-        return found
-
-    return done
+    return lambda keys: retry_store_call(lambda: job.kept.done_targets(run_id, keys))
 
 
 def _failed_target_sender(job: "Job") -> Callable[[Sequence[TargetDone]], None] | None:
@@ -383,8 +397,7 @@ def _failed_target_sender(job: "Job") -> Callable[[Sequence[TargetDone]], None] 
                 continue
             try:
                 if row.target is None:
-                    message = "the target is not a JSON value"
-                    raise ValueError(message)
+                    raise ValueError("the target is not a JSON value")
                 task.enqueue(json.loads(row.target), unique_key=_unique_key(job.name, row.source_id))
             except Exception as error:
                 failure = classify(error)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from outlast import clock
 from outlast.classify import classify
@@ -15,6 +15,7 @@ from outlast.jobs.context import log
 from outlast.jobs.target import TargetResult
 from outlast.ports.job_rows import JobLock, Jobs, RunState, TargetDone
 
+ResultT = TypeVar("ResultT")
 _BATCH = 1000
 _WRITE_INTERVAL = 0.5  # seconds between two writes, and between two checks of the lock
 _TRIES = 30
@@ -33,9 +34,6 @@ class NoLedger:
     """Records nothing: a run without a ledger cannot be resumed."""
 
     def add(self, results: Sequence[TargetResult]) -> None:
-        """Do nothing."""
-
-    def tick(self) -> None:
         """Do nothing."""
 
     def flush(self) -> None:
@@ -74,19 +72,14 @@ class Ledger(NoLedger):
         self._lock = threading.RLock()  # an event loop calls it from a different thread each time
 
     def add(self, results: Sequence[TargetResult]) -> None:
-        """Add results; they are written once there are 1000, or after half a second."""
-        with self._lock:
-            self._rows += [done.row for done in results if done.row is not None]
-            self.tick()
-
-    def tick(self) -> None:
-        """Write results if it is time to, and check the lock.
+        """Add results; they are written once there are 1000, or after half a second. Check the lock.
 
         Raises:
             LockLostError: If the lock was lost; raised once.
             Exception: The error of the store, if writing fails for half a minute.
         """
         with self._lock:
+            self._rows += [done.row for done in results if done.row is not None]
             now = clock.monotonic()
             if len(self._rows) >= _BATCH or (self._rows and now - self._written_at >= _WRITE_INTERVAL):
                 self._write()
@@ -124,32 +117,37 @@ class Ledger(NoLedger):
         try:
             while self._rows:
                 batch = self._rows[:_BATCH]
-                if self._send_failed is not None:
-                    retry_store_call(lambda batch=batch: self._send_failed(batch), self._tries)  # type: ignore[misc]  # bound now
-                retry_store_call(lambda batch=batch: self._store.add_targets(self._run_id, batch), self._tries)  # type: ignore[misc]  # the same
+                self._write_batch(batch)
                 del self._rows[: len(batch)]
         except Exception:
             self._tries = 1  # waiting for the store once is enough
             raise
 
+    def _write_batch(self, batch: list[TargetDone]) -> None:
+        send_failed = self._send_failed
+        if send_failed is not None:
+            retry_store_call(lambda: send_failed(batch), self._tries)
+        retry_store_call(lambda: self._store.add_targets(self._run_id, batch), self._tries)
 
-def retry_store_call(write: Callable[[], object], tries: int = _TRIES) -> Any:
+
+def retry_store_call(write: Callable[[], ResultT], tries: int = _TRIES) -> ResultT:
     """Return the result of a store call, retried every second for half a minute while the store is down.
 
     It is worth the wait: targets whose results are lost would be processed again.
     """
-    for attempt in range(1, tries + 1):
+    attempt = 1
+    while True:
         try:
             return write()
         except Exception as error:
             failure = classify(error)
-            if attempt == tries or not failure.retryable:
+            if attempt >= tries or not failure.retryable:
                 raise
             if attempt == 1:
                 with suppress(Exception):
                     log.warning("the ledger is unavailable, retrying for %.0f s: %s", tries * _PAUSE, failure)
         clock.sleep(_PAUSE)
-    return None
+        attempt += 1
 
 
 def lock_holder() -> str:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from outlast import clock
@@ -57,7 +58,7 @@ class TargetRunner:
         ledger: NoLedger,
         progress: Callable[[RunTally], None] | None,
     ) -> None:
-        self.plan = plan._replace(wait=self._wait, wait_async=self._wait_async)
+        self.plan = replace(plan, wait=self._wait, wait_async=self._wait_async)
         self.feed = feed
         self.tally = tally
         self._ledger = ledger
@@ -253,8 +254,8 @@ class TargetRunner:
         try:
             while True:
                 has_room = self.has_more and len(submitted) < concurrency
-                if has_room:
-                    self._submit(executor, call, self.take(), submitted)
+                for read in self.take() if has_room else ():
+                    self._submit(executor, call, read, submitted)
                 if self.is_stopping:  # targets that wait for a worker are not started
                     submitted = {future: read for future, read in submitted.items() if not future.cancel()}
                 if not submitted and not self.has_more:
@@ -275,20 +276,18 @@ class TargetRunner:
         self,
         executor: Executor,
         call: Callable[..., TargetResult],
-        chunk: list[KeyedTarget],
+        read: KeyedTarget,
         submitted: dict["Future[TargetResult]", KeyedTarget],
     ) -> None:
-        for key, target in chunk:
-            try:
-                submitted[executor.submit(call, key, target)] = (key, target)
-            except Exception as error:
-                mistake = _config_error_behind(error)
-                if mistake is not None:
-                    raise mistake from error
-                if not isinstance(error, RuntimeError):
-                    raise
-                self.abort(f"the executor accepts no more targets: {error}")  # it was shut down, or a worker has died
-                return
+        try:
+            submitted[executor.submit(call, *read)] = read
+        except Exception as error:
+            mistake = _config_error_behind(error)
+            if mistake is not None:
+                raise mistake from error
+            if not isinstance(error, RuntimeError):
+                raise
+            self.abort(f"the executor accepts no more targets: {error}")  # it was shut down, or a worker has died
 
     def _result(self, future: "Future[TargetResult]", key: str, target: Any) -> TargetResult | None:
         """Return the result of a target in an executor; None if it was not processed."""
@@ -312,19 +311,19 @@ class TargetRunner:
         """Wait before another attempt; return False if the run ends meanwhile."""
         if clock.sleep is not time.sleep:  # a test clock
             clock.sleep(seconds)
-            return not self.is_stopping
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and not self.is_stopping:
-            self._ending.wait(min(left, CHECK_INTERVAL))
+        else:
+            end = time.monotonic() + seconds
+            while (left := end - time.monotonic()) > 0 and not self.is_stopping:
+                self._ending.wait(min(left, CHECK_INTERVAL))
         return not self.is_stopping
 
     async def _wait_async(self, seconds: float) -> bool:
         if clock.sleep is not time.sleep:
             await clock.sleep_async(seconds)
-            return not self.is_stopping
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and not self.is_stopping:
-            await clock.sleep_async(min(left, CHECK_INTERVAL))
+        else:
+            end = time.monotonic() + seconds
+            while (left := end - time.monotonic()) > 0 and not self.is_stopping:
+                await clock.sleep_async(min(left, CHECK_INTERVAL))
         return not self.is_stopping
 
 
@@ -342,24 +341,27 @@ _MAX_UNWRITTEN = 5000  # results waiting to be written before new targets have t
 _YIELD_INTERVAL = 0.005  # seconds after which other coroutines run, even if no handler ever waits
 
 
-class AsyncTargetRunner:
+async def run_on_loop(runner: TargetRunner, concurrency: int) -> None:
+    """Process all targets of a run as coroutines, this many at a time."""
+    await _AsyncTargetRunner(runner).run(concurrency)
+
+
+class _AsyncTargetRunner:
     """Processes the targets of a run as coroutines. It reads the iterable on the loop, and writes in a thread.
 
     Args:
         runner: The runner whose feed, tally and ledger it uses.
-        concurrency: Targets processed at the same time.
     """
 
-    def __init__(self, runner: TargetRunner, concurrency: int) -> None:
+    def __init__(self, runner: TargetRunner) -> None:
         self._runner = runner
-        self._concurrency = concurrency
         self._results: list[TargetResult] = []
         self._looking_up = asyncio.Lock()
         self._yielded_at = time.perf_counter()
 
-    async def run(self) -> None:
+    async def run(self, concurrency: int) -> None:
         """Process all targets."""
-        workers = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
+        workers = [asyncio.create_task(self._work()) for _ in range(concurrency)]
         writing: asyncio.Future[None] | None = None
         try:
             while not all(worker.done() for worker in workers):

@@ -2,16 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from outlast.decide.decision import Abort, Defer, decide_target
+from outlast.decide.breaker import Budget
+from outlast.decide.decision import Place
 from outlast.decide.gate import Counts, Gate, GateResult
-from outlast.errors import AbortJob, SkipTarget
+from outlast.errors import AbortJob
 from outlast.failure import Category, Failure, Origin
 from outlast.jobs.target import TargetResult
 from outlast.ports.job_rows import TargetDone, TargetStatus
-from outlast.run import logs
-from outlast.run.observe_mode import observed_decision, publish_observed
+from outlast.run.observe_mode import first_decision, publish_observed, would_do
 
 if TYPE_CHECKING:
     from outlast.decide.policy import RetryPolicy
@@ -23,13 +24,28 @@ _OTHER_GROUPS = "others"
 _DATABASE_CATEGORIES = frozenset({Category.DATABASE_BUSY, Category.INTEGRITY})
 
 
+@dataclass(frozen=True)
+class RunLimits:
+    """What a run may do before it fails or ends early.
+
+    Attributes:
+        gate: Decides whether a run has failed.
+        breakers: By origin, such as ``s3``: this many targets in a row that used up their retries there end the run.
+        early_stop: Whether a run ends as soon as more targets have failed than the gate allows. It needs the total.
+        budget: Retry budget of a whole run.
+    """
+
+    gate: Gate
+    breakers: Mapping[str, int] = field(default_factory=dict)
+    early_stop: bool = False
+    budget: Budget | None = None
+
+
 class RunTally:
     """Counts results. Only one thread adds to it.
 
     Args:
-        gate: Decides whether a run has failed.
-        breakers: By origin, such as ``s3``: this many targets in a row that used up their retries there end the run.
-        early_stop: Whether a run ends as soon as more targets have failed than the gate allows. It needs the total.
+        limits: When the run ends early.
         total: Number of targets, if it is known.
 
     Attributes:
@@ -38,11 +54,10 @@ class RunTally:
         attempts: Calls of the handler.
     """
 
-    def __init__(self, gate: Gate, breakers: Mapping[str, int], *, early_stop: bool, total: int | None = None) -> None:
-        self._gate = gate
-        self._breakers = breakers
-        self._early_stop = early_stop
-        self._success = self._failed = self._deferred = self._skipped = self._db_failed = 0
+    def __init__(self, limits: RunLimits, total: int | None = None) -> None:
+        self._limits = limits
+        self._counts = dict.fromkeys(TargetStatus, 0)
+        self._db_failed = 0
         self._in_a_row: Counter[str] = Counter()
         self.categories: Counter[str] = Counter()
         self.origins: Counter[str] = Counter()
@@ -60,9 +75,9 @@ class RunTally:
         Args:
             known: Number of all known targets; those without a result were not attempted.
         """
-        skipped = self._skipped + self.passed_over
-        left = known - self._success - self._failed - self._deferred - skipped
-        return Counts(self._success, self._failed, self._deferred, skipped, max(0, left), self._db_failed)
+        counts = {**self._counts, TargetStatus.SKIPPED: self._counts[TargetStatus.SKIPPED] + self.passed_over}
+        left = max(0, known - sum(counts.values()))
+        return Counts(**counts, not_attempted=left, db_failed=self._db_failed)
 
     def add(self, results: Iterable[TargetResult]) -> None:
         """Add results."""
@@ -73,23 +88,17 @@ class RunTally:
             if row is None:  # interrupted
                 continue
             self.attempts += row.attempts
+            self._counts[row.status] += 1
             if row.status is TargetStatus.SUCCESS:
-                self._success += 1
-                if self._in_a_row:
-                    self._in_a_row.clear()
-            elif done.failure is None:  # the handler skipped it
-                self._skipped += 1
-            else:
+                self._in_a_row.clear()
+            elif done.failure is not None:  # None if the handler skipped it
                 self._add_failure(done.failure, row, done.abort)
 
     def _add_failure(self, failure: Failure, row: TargetDone, abort: str | None) -> None:
         self.categories[str(failure.category)] += 1
         self.origins[str(failure.origin)] += 1
         self._group(row)
-        if row.status is TargetStatus.DEFERRED:
-            self._deferred += 1
-        else:
-            self._failed += 1
+        if row.status is not TargetStatus.DEFERRED:
             self._db_failed += failure.origin is Origin.DB or failure.category in _DATABASE_CATEGORIES
         reason = abort or self._breaker_reason(failure, row) or self._early_stop_reason()
         if reason is not None:
@@ -110,7 +119,7 @@ class RunTally:
             self._in_a_row.pop(origin, None)
             return None
         self._in_a_row[origin] += 1
-        limit = self._breakers.get(origin)
+        limit = self._limits.breakers.get(origin)
         if limit is not None and self._in_a_row[origin] >= limit:
             return f"{limit} targets in a row failed at {origin}"
         if failure.category is Category.SYSTEM:
@@ -120,7 +129,8 @@ class RunTally:
         return None
 
     def _early_stop_reason(self) -> str | None:
-        if self._early_stop and self.total is not None and self._gate.is_lost(self.counts(), self.total):
+        limits = self._limits
+        if limits.early_stop and self.total is not None and limits.gate.is_lost(self.counts(), self.total):
             return "too many targets have failed for the run to pass"
         return None
 
@@ -143,15 +153,14 @@ class ObserveTally(RunTally):
     Args:
         job: Name of the job, for the published events.
         args: Arguments of `RunTally`.
-        kwargs: Keyword arguments of `RunTally`.
 
     Attributes:
         would_do: The number of times that each action would have been taken.
         would_end: Where the run would have ended, and why; None if it would not.
     """
 
-    def __init__(self, job: str, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, job: str, *args: Any) -> None:
+        super().__init__(*args)
         self._job = job
         self.would_do: dict[str, int] = {}
         self.would_end: str | None = None
@@ -176,14 +185,13 @@ class ObserveTally(RunTally):
         number = self.counts().total - self.passed_over
         self.would_end = self.would_end or f"would have ended at target {number}: {why}"[:500]
 
-    def would_result(self, counts: Counts, gate: Gate) -> tuple[int, tuple[str, ...]]:
+    def would_result(self, counts: Counts) -> tuple[int, tuple[str, ...]]:
         """Return the exit code that the run would have had, and sentences about what would have happened.
 
         Args:
             counts: The numbers of this tally.
-            gate: Decides whether a run has failed.
         """
-        result = gate.judge(counts)
+        result = self._limits.gate.judge(counts)
         code = 1 if self.would_end else result.exit_code
         lines = [] if self.would_end is None else [self.would_end]
         lines += [f"the gate would have failed it: {reason}" for reason in result.reasons]
@@ -198,38 +206,13 @@ class ObserveTally(RunTally):
 def would_decide(error: BaseException, failure: "Failure", policy: "RetryPolicy") -> tuple[str, float | None, str]:
     """Return what a job would do about the first failure of a target, after how many seconds, and why.
 
-    If the policy itself raises an error, that is logged.
-
     Args:
         error: What the handler raised.
         failure: The classified error.
         policy: The policy of the job.
     """
-    if isinstance(error, SkipTarget):
-        return "skip", None, failure.message
-    decision, delay, reason = "fail", None, "permanent"
-    if not isinstance(error, AbortJob):
-        try:
-            decision, delay, reason = observed_decision(error, failure, policy)  # type: ignore[arg-type]  # or a CancelledError
-        except Exception as mistake:  # noqa: BLE001  # from a predicate or backoff of the user
-            logs.log_user_error("the policy", "the job", mistake)
-            decision, delay, reason = "fail", None, "the policy raised an error"
-    if decision == "retry":
-        return decision, delay, reason
-    wait = failure.retry_after if delay is None and failure.category is Category.QUOTA_EXHAUSTED else delay
-    found = decide_target(
-        failure,
-        reason="deferred" if decision == "defer" else reason,
-        retry_in=wait,
-        aborts=isinstance(error, AbortJob),
-    )
-    match found:
-        case Abort(why):
-            return "abort", None, why
-        case Defer(seconds):
-            return "defer", seconds, reason
-        case _:
-            return "fail", None, found.reason
+    decision, delay, reason = would_do(first_decision("the job", error, failure, policy, Place.TARGET), failure)
+    return decision, delay, failure.message if isinstance(error, AbortJob) and failure.message else reason
 
 
 def actual_result(counts: Counts, ended: str | None) -> tuple[Counts, GateResult]:

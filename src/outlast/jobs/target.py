@@ -5,22 +5,23 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from outlast import async_backends, clock
-from outlast.classify import classify
-from outlast.decide.decision import Abort, Defer, Fail, decide_target
+from outlast import clock
+from outlast.classify import failure_of
+from outlast.decide.decision import Abort, Decision, DecisionState, Defer, Place, Skip, decide
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import AbortJob, SkipTarget
-from outlast.failure import Category, Failure
+from outlast.failure import Failure, first_line
 from outlast.jobs.context import JobContext, RunFacts, log, redacted_id
 from outlast.ports.job_rows import TargetDone, TargetStatus
 from outlast.ports.rows import storable
-from outlast.record.log_text import failure_keys, first_line, traceback_of
-from outlast.run.again import never_awaitable
-from outlast.run.call_state import CallState
+from outlast.record.log_text import failure_line, traceback_of
+from outlast.run.call_state import Call, CallPlan, CallState
 from outlast.run.logs import CONTEXT_LOG_KEYS
-from outlast.run.report import report_counter, report_of
+from outlast.run.loops import checked_result_type, limited, retry_async, retry_sync
 from outlast.run.resources import Resource
 
 _MAX_ERROR_TEXT = 1000  # stored characters of an error
@@ -33,7 +34,8 @@ WouldDecision = tuple[str, float | None, str]
 WouldDecide = Callable[[BaseException, Failure, RetryPolicy], WouldDecision]
 
 
-class TargetPlan(NamedTuple):
+@dataclass
+class TargetPlan:
     """How a run processes each target.
 
     Attributes:
@@ -41,49 +43,96 @@ class TargetPlan(NamedTuple):
         policy: Attempts and waits.
         facts: The facts of the run.
         budget: Retry budget of the whole run.
-        wait: Waits some seconds before another attempt; returns False if the run stops meanwhile.
-        wait_async: The same on an event loop.
         keep_targets: Whether failed targets are stored as JSON, for another run.
         judge: In observe mode, returns what would be done about an error; each target is then called once.
+        wait: Waits some seconds before another attempt; returns False if the run stops meanwhile.
+        wait_async: The same on an event loop.
     """
 
     handler: Callable[[JobContext, Any], Any]
     policy: RetryPolicy
     facts: RunFacts
-    budget: Resource | None
-    wait: Callable[[float], bool]
-    wait_async: Callable[[float], Awaitable[bool]]
-    keep_targets: bool
+    budget: Resource | None = None
+    keep_targets: bool = False
     judge: WouldDecide | None = None
+    wait: Callable[[float], bool] | None = None
+    wait_async: Callable[[float], Awaitable[bool]] | None = None
 
-    @classmethod
-    def standalone(
-        cls,
-        handler: Callable[[JobContext, Any], Any],
-        policy: RetryPolicy,
-        facts: RunFacts,
-        budget: Resource | None = None,
-        *,
-        keep_targets: bool,
-        judge: WouldDecide | None = None,
-    ) -> "TargetPlan":
-        """Return a plan whose waits do not end when the run stops."""
-        return cls(handler, policy, facts, budget, _wait, _wait_async, keep_targets, judge)
+    @cached_property
+    def attempts(self) -> Callable[[JobContext, Any], Any]:
+        """Calls the handler with its retries; in observe mode, once."""
+        if self.judge is not None:
+            return lambda context, target: _check_result(self, self._call(context, target))
+        return retry_sync(self._call, self._call_plan())
 
-    def started(self) -> float | None:
-        """Return the monotonic time from which the time limits count; None if there are none, or in observe mode."""
-        timed = self.policy.deadline is not None or self.policy.attempt_timeout is not None
-        return clock.monotonic() if timed and self.judge is None else None
+    @cached_property
+    def attempts_async(self) -> Callable[[JobContext, Any], Awaitable[Any]]:
+        """The same for a coroutine function; an attempt is cancelled when its time is up."""
+        if self.judge is not None:
+            return self._call_async
+        plan = self._call_plan()
+        attempt = self._call_async if plan.limit is None else limited(self._call_async, plan.limit)
+        return retry_async(attempt, plan)
+
+    def _call_plan(self) -> CallPlan:
+        plan = CallPlan(
+            self.policy, self.facts.job_id, state=_TargetState, sleep=self._sleep, sleep_async=self._sleep_async
+        )
+        plan.resource = self.budget
+        return plan
+
+    def _call(self, context: JobContext, target: Any) -> Any:
+        context._begin()  # noqa: SLF001  # ours
+        return self.handler(context, target)
+
+    async def _call_async(self, context: JobContext, target: Any) -> None:
+        context._begin()  # noqa: SLF001  # ours
+        await self.handler(context, target)
+
+    def _sleep(self, _state: CallState, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        if self.wait is None:
+            clock.sleep(seconds)
+        elif not self.wait(seconds):
+            raise _RunStopped
+
+    async def _sleep_async(self, _state: CallState, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        if self.wait_async is None:
+            await clock.sleep_async(seconds)
+        elif not await self.wait_async(seconds):
+            raise _RunStopped
 
 
-def _wait(seconds: float) -> bool:
-    clock.sleep(seconds)
-    return True
+class _RunStopped(Exception):  # noqa: N818  # a signal
+    """The run stops while a target waits for its next attempt."""
 
 
-async def _wait_async(seconds: float) -> bool:
-    await clock.sleep_async(seconds)
-    return True
+class _TargetState(CallState):
+    """The state of a target whose handler failed."""
+
+    place = Place.TARGET
+
+    def __init__(self, call: Call, args: tuple[Any, ...]) -> None:
+        super().__init__(call, args)
+        self._context: JobContext = args[0]
+
+    @property
+    def name(self) -> str:
+        """The job and the target."""
+        return _target_name(self._context)
+
+    def failed(self, error: Exception) -> float | None:
+        """Decide on a failed attempt; a handler may skip its target or stop the job."""
+        self.skips, self.aborts = isinstance(error, SkipTarget), isinstance(error, AbortJob)
+        if self.skips or self.aborts:
+            self.decision, delay = decide(None, self.plan.policy, self), None
+        else:
+            delay = super().failed(error)
+        self._context._decision = self.decision  # noqa: SLF001  # ours
+        return delay
 
 
 class TargetResult(NamedTuple):
@@ -117,67 +166,37 @@ def run_log_keys(facts: RunFacts) -> Iterator[dict[str, Any]]:
         CONTEXT_LOG_KEYS.reset(token)
 
 
-def run_attempts(plan: TargetPlan, keys: dict[str, Any], source_id: str, target: Any) -> TargetResult:  # noqa: C901  # one loop
+def run_attempts(plan: TargetPlan, keys: dict[str, Any], source_id: str, target: Any) -> TargetResult:
     """Call the handler in this thread until it succeeds or the policy gives up; return the result."""
     keys["source_id"] = source_id
-    policy, serial, started = plan.policy, report_counter.last, plan.started()
-    context = JobContext(plan.facts, source_id, policy.max_attempts)
-    state: CallState | None = None
-    while True:
-        context._begin(policy, started, started if state is None else state.attempt_began)  # noqa: SLF001  # ours
-        try:
-            result = plan.handler(context, target)
-            if result is not None:
-                never_awaitable(plan.facts.job_id, result)
-        except Exception as error:  # noqa: BLE001  # the policy decides
-            if isinstance(error, SkipTarget | AbortJob) or plan.judge is not None:
-                return _skipped_or_final(plan, context, target, error)
-            if state is None:
-                state = CallState(policy, _target_name(context), serial, started, plan.budget)
-            delay = state.failed(error)
-            if delay is None:
-                return final_result(plan, context, target, error)
-        else:
-            if state is not None:
-                state.succeeded()
-            return TargetResult(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
-        if delay > 0 and not plan.wait(delay):
-            return TargetResult(None, context.counts)
-        if started is not None and not state.begin():
-            return final_result(plan, context, target, state.overslept())
+    context = JobContext(plan.facts, source_id, plan.policy.max_attempts)
+    try:
+        plan.attempts(context, target)
+    except _RunStopped:
+        return TargetResult(None, context.counts)
+    except Exception as error:  # noqa: BLE001  # an error of a handler concerns its target
+        return final_result(plan, context, target, error)
+    return TargetResult(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
 
 
-async def run_attempts_async(  # noqa: C901  # one loop
-    plan: TargetPlan, keys: dict[str, Any], source_id: str, target: Any
-) -> TargetResult:
-    """Await the handler until it succeeds or the policy gives up; cancel an attempt that takes too long."""
+async def run_attempts_async(plan: TargetPlan, keys: dict[str, Any], source_id: str, target: Any) -> TargetResult:
+    """Await the handler until it succeeds or the policy gives up; return the result."""
     keys["source_id"] = source_id
-    policy, serial, started = plan.policy, report_counter.last, plan.started()
-    context = JobContext(plan.facts, source_id, policy.max_attempts)
-    state: CallState | None = None
-    while True:
-        context._begin(policy, started, started if state is None else state.attempt_began)  # noqa: SLF001  # ours
-        try:
-            left, awaitable = context.time_left, plan.handler(context, target)
-            await (awaitable if left is None else async_backends.run_with_timeout(left, awaitable))
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-                raise
-            if isinstance(error, SkipTarget | AbortJob) or plan.judge is not None:
-                return _skipped_or_final(plan, context, target, error)
-            if state is None:
-                state = CallState(policy, _target_name(context), serial, started, plan.budget)
-            delay = state.failed(error)  # type: ignore[arg-type]  # a task that the handler itself cancelled is a failure like others
-            if delay is None:
-                return final_result(plan, context, target, error)
-        else:
-            if state is not None:
-                state.succeeded()
-            return TargetResult(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
-        if delay > 0 and not await plan.wait_async(delay):
-            return TargetResult(None, context.counts)
-        if started is not None and not state.begin():
-            return final_result(plan, context, target, state.overslept())
+    context = JobContext(plan.facts, source_id, plan.policy.max_attempts)
+    try:
+        await plan.attempts_async(context, target)
+    except _RunStopped:
+        return TargetResult(None, context.counts)
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise
+        return final_result(plan, context, target, error)
+    return TargetResult(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
+
+
+def _check_result(plan: TargetPlan, result: Any) -> None:
+    if result is not None:
+        checked_result_type(plan.facts.job_id, result)
 
 
 def _is_cancelled() -> bool:
@@ -191,30 +210,12 @@ def _target_name(context: JobContext) -> str:
     return f"{context.job_id} {redacted_id(context.source_id)}"
 
 
-def _skipped_or_final(plan: TargetPlan, context: JobContext, target: Any, error: BaseException) -> TargetResult:
-    """Return the result of a target that was skipped, aborts the job, or failed in observe mode."""
-    if not isinstance(error, SkipTarget):
-        return final_result(plan, context, target, error)
-    failure = classify(error)
-    why = storable(failure.message, _MAX_ERROR_TEXT)
-    with suppress(Exception):  # a logging handler that raises must not end the job
-        log.debug("%s is skipped: %s", _target_name(context), first_line(why), extra=context.keys())
-    row = TargetDone(context.source_id, TargetStatus.SKIPPED, context.attempt, error_message=why)
-    if plan.judge is None:
-        return TargetResult(row, context.counts)
-    return TargetResult(row, context.counts, observed=failure, would=plan.judge(error, failure, plan.policy))
-
-
 def final_result(plan: TargetPlan, context: JobContext, target: Any, error: BaseException) -> TargetResult:
     """Return the result of a target that gets no further attempt."""
-    failure, report = classify(error), report_of(error)
-    reason = report.reason if report is not None else "permanent"
-    retry_in = None
-    if report is not None and report.retry_at is not None:
-        retry_in = max(0.0, report.retry_at - clock.now())
-    elif failure.category is Category.QUOTA_EXHAUSTED:
-        retry_in = failure.retry_after
-    decision = decide_target(failure, reason=reason, retry_in=retry_in, aborts=isinstance(error, AbortJob))
+    failure = failure_of(error).settled()
+    decision = context._decision or _final_decision(plan, failure, error)  # noqa: SLF001  # ours
+    if isinstance(decision, Skip):
+        return _skipped(plan, context, failure, error)
     row = TargetDone(
         context.source_id,
         TargetStatus.FAILED,
@@ -228,46 +229,68 @@ def final_result(plan: TargetPlan, context: JobContext, target: Any, error: Base
         failure.fingerprint,
     )
     if plan.judge is not None:
-        _log_failure(plan.policy, context, failure, Fail("observed"), error)
+        _log_failure(plan.policy, context, failure, None, error)
         return TargetResult(row, context.counts, None, failure, failure, plan.judge(error, failure, plan.policy))
     _log_failure(plan.policy, context, failure, decision, error)
     match decision:
-        case Abort(why):
+        case Abort():
+            why = (failure.message or failure.exception_name) if isinstance(error, AbortJob) else failure_line(failure)
             return TargetResult(row, context.counts, why, failure)
         case Defer(delay):
             return TargetResult(
                 row._replace(status=TargetStatus.DEFERRED, retry_in=delay), context.counts, None, failure
             )
-        case Fail():
+        case _:
             return TargetResult(row, context.counts, None, failure)
 
 
+def _final_decision(plan: TargetPlan, failure: Failure, error: BaseException) -> Decision:
+    """Return the decision on an error that reached no attempt loop: from an executor, or in observe mode."""
+    skips, aborts = isinstance(error, SkipTarget), isinstance(error, AbortJob)
+    return decide(failure, plan.policy, DecisionState(place=Place.TARGET, wanted=False, skips=skips, aborts=aborts))
+
+
+def _skipped(plan: TargetPlan, context: JobContext, failure: Failure, error: BaseException) -> TargetResult:
+    """Return the result of a target that its handler skipped."""
+    why = storable(failure.message, _MAX_ERROR_TEXT)
+    with suppress(Exception):  # a logging handler that raises must not end the job
+        log.debug("%s is skipped: %s", _target_name(context), first_line(why), extra=context.keys())
+    row = TargetDone(context.source_id, TargetStatus.SKIPPED, context.attempt, error_message=why)
+    if plan.judge is None:
+        return TargetResult(row, context.counts)
+    return TargetResult(row, context.counts, observed=failure, would=plan.judge(error, failure, plan.policy))
+
+
 def _log_failure(
-    policy: RetryPolicy, context: JobContext, failure: Failure, decision: Abort | Defer | Fail, error: BaseException
+    policy: RetryPolicy, context: JobContext, failure: Failure, decision: Decision | None, error: BaseException
 ) -> None:
+    """Log the end of a target.
+
+    Args:
+        policy: The policy of the job.
+        context: The target.
+        failure: The classified error.
+        decision: What is done about it; None in observe mode.
+        error: The error.
+    """
     if not log.isEnabledFor(_ERROR):
         return
     most = policy.for_category(failure.category).max_attempts
-    keys = {
-        **context.keys(),
-        "attempt": context.attempt,
-        "max_attempts": most,
-        **failure_keys(failure),
-    }
+    keys = {**context.keys(), "attempt": context.attempt, "max_attempts": most, **failure.log_keys()}
     about = (context.attempt, most, failure.category.value, failure.exception_name, first_line(failure.message))
     with suppress(Exception):  # a logging handler that raises must not end the job
-        match decision:
-            case Defer(delay):
-                log.warning(
-                    "%s is deferred for %.0f s after attempt %d of %d (%s): %s: %s",
-                    _target_name(context), delay, *about, extra=keys,
-                )  # fmt: skip
-            case Abort() | Fail():
-                what = "ends the job" if isinstance(decision, Abort) else f"failed ({decision.reason})"
-                log.error(
-                    "%s %s after attempt %d of %d (%s): %s: %s\n%s",
-                    _target_name(context), what, *about, traceback_of(error), extra=keys,
-                )  # fmt: skip
+        if isinstance(decision, Defer):
+            log.warning(
+                "%s is deferred for %.0f s after attempt %d of %d (%s): %s: %s",
+                _target_name(context), decision.delay, *about, extra=keys,
+            )  # fmt: skip
+            return
+        reason = "observed" if decision is None else str(decision.reason)
+        what = "ends the job" if isinstance(decision, Abort) else f"failed ({reason})"
+        log.error(
+            "%s %s after attempt %d of %d (%s): %s: %s\n%s",
+            _target_name(context), what, *about, traceback_of(error), extra=keys,
+        )  # fmt: skip
 
 
 def _as_json(target: Any) -> str | None:

@@ -34,8 +34,9 @@ def target_key(target: Any) -> str:
         found = next((getattr(target, name) for name in _KEY_NAMES if hasattr(target, name)), None)
     if isinstance(found, str | int):
         return str(found)
-    message = f"a target of type {type(target).__name__} has no id; give the job key=…, a function that returns one"
-    raise ConfigError(message)
+    raise ConfigError(
+        f"a target of type {type(target).__name__} has no id; give the job key=…, a function that returns one"
+    )
 
 
 class TargetFeed:
@@ -69,8 +70,9 @@ class TargetFeed:
     ) -> None:
         value: object = targets
         if isinstance(value, str | bytes | AsyncIterable) or not isinstance(value, Iterable):
-            message = f"targets is a {type(value).__name__}; it must be a list, a generator or another iterable"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"targets is a {type(value).__name__}; it must be a list, a generator or another iterable"
+            )
         size = len(targets) if isinstance(targets, Sized) else None
         self.total = size if limit is None or size is None else min(size, limit)
         self.read = self.handed = self.skipped = 0
@@ -164,14 +166,13 @@ class TargetFeed:
         value: object = self._key(target)
         key = str(value) if isinstance(value, int) else value
         if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY_LENGTH or not _is_storable(key):
-            message = f"the key of a target is {str(key)[:80]!r}; it must be text of 1 to {_MAX_KEY_LENGTH} characters"
-            raise InvalidParametersError(message)
+            raise InvalidParametersError(
+                f"the key of a target is {str(key)[:80]!r}; it must be text of 1 to {_MAX_KEY_LENGTH} characters"
+            )
         return key if type(key) is str else str.__str__(key)
 
 
 def _is_storable(key: str) -> bool:
-    if key.isascii():
-        return "\x00" not in key
     try:
         key.encode()
     except UnicodeEncodeError:  # a lone surrogate

@@ -9,15 +9,16 @@ from contextlib import suppress
 from datetime import timedelta
 
 from outlast import clock
-from outlast.classify import classify
+from outlast.classify import classify, failure_of
 from outlast.decide.backoff import check_seconds
+from outlast.decide.decision import DecisionState, Retry, decide
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
-from outlast.failure import RETRYABLE, Category, Failure
+from outlast.failure import RETRYABLE, Category, Failure, first_line
 from outlast.observe.channels import Channel
 from outlast.observe.messages import compose
 from outlast.ports.source_rows import Alert, AlertResult, Alerts
-from outlast.record.log_text import failure_keys, first_line, format_seconds
+from outlast.record.log_text import format_seconds
 
 __all__ = ["DELIVERY_POLICY", "GIVE_UP_AFTER", "GIVE_UP_DELIVERIES", "Deliverer"]
 
@@ -40,7 +41,7 @@ def log_failure(level: int, what: str, failure: Failure, /, **keys: object) -> N
         failure.category.value,
         failure.exception_name,
         first_line(failure.message),
-        **failure_keys(failure),
+        **failure.log_keys(),
         **keys,
     )
 
@@ -76,6 +77,7 @@ class ChannelQueue:
         self.failed: dict[int, Failure] = {}
         self._waiting = deque(compose(alerts))
         self._attempts = 0
+        self._waited: float | None = None  # seconds before the last attempt of the current message
         self._last: Failure | None = None  # of the current message
 
     @property
@@ -99,13 +101,13 @@ class ChannelQueue:
 
     def _next(self) -> None:
         self._waiting.popleft()
-        self._attempts, self._last = 0, None
+        self._attempts, self._waited, self._last = 0, None, None
 
     def _decide(self, error: BaseException) -> None:
-        failure, name = classify(error), self.channel.name
+        failure, name = failure_of(error).settled(), self.channel.name
         wait = self._wait_seconds(error, failure)
         if wait is not None:
-            self._last = failure
+            self._last, self._waited = failure, wait
             self.due = clock.monotonic() + wait
             attempt = f"attempt {self._attempts} of {self.policy.max_attempts}"
             what = f"{name}: {attempt} failed, retrying in {format_seconds(wait)}"
@@ -139,11 +141,17 @@ class ChannelQueue:
 
     def _wait_seconds(self, error: BaseException, failure: Failure) -> float | None:
         """Return the seconds until the next attempt; None if there is no further one in this delivery."""
-        hint = failure.retry_after
-        if not self.policy.should_retry(error, self._attempts) or (hint is not None and hint > HINT_LIMIT):
-            return None
-        wait = self.policy.delay_after(failure, self._attempts, chance=clock.chance)
-        return None if clock.monotonic() + wait >= self.until else wait
+        state = DecisionState(
+            attempt=self._attempts,
+            previous=self._waited,
+            time_left=max(0.0, self.until - clock.monotonic()),
+            patience=HINT_LIMIT,
+            chance=clock.chance,
+            on_broken=lambda what, mistake: log_failure(logging.ERROR, f"{what} raised", classify(mistake)),
+        )
+        state.ask_policy(self.policy, error, failure)
+        decision = decide(failure, self.policy, state)
+        return decision.delay if isinstance(decision, Retry) else None
 
 
 def _is_shutdown(error: BaseException) -> bool:
@@ -226,10 +234,9 @@ class Deliverer:
         names = [channel.name for channel in self.channels]
         for name in names:
             if names.count(name) > 1:
-                message = (
+                raise ConfigError(
                     f"two channels are named {name}; give each channel a unique name, or one of them gets no alerts"
                 )
-                raise ConfigError(message)
         self._unsettled: list[AlertResult] = []
         self._unsettled_until = 0.0
         self._delivery_lock = threading.Lock()
@@ -258,10 +265,7 @@ class Deliverer:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_STOP)
             if thread.is_alive():
-                log_line(
-                    logging.WARNING,
-                    "an alert was still being sent at the stop; it may be sent a second time",
-                )
+                log_line(logging.WARNING, "an alert was still being sent at the stop; it may be sent a second time")
         self._stopping = threading.Event()
 
     def wake(self) -> None:

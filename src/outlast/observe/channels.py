@@ -121,18 +121,16 @@ class AppriseChannel:
         try:
             apprise: Any = import_module("apprise")
         except ImportError as error:
-            message = "this kind of channel needs Apprise; run: pip install 'outlast[notify]'"
-            raise ConfigError(message) from error
+            raise ConfigError("this kind of channel needs Apprise; run: pip install 'outlast[notify]'") from error
         for each in map(logging.getLogger, _APPRISE_LOGGERS):
             if _is_log_allowed not in each.filters:
                 each.addFilter(_is_log_allowed)
         self._service = apprise.Apprise()
         if not self._add_service(url) or len(self._service) != 1:
-            message = (
+            raise ConfigError(
                 "the URL of a channel is not a valid Apprise URL, or names several services (it is not shown because "
                 "it may contain secrets); for a Slack-compatible webhook, use slack+https://…"
             )
-            raise ConfigError(message)
         self.name = channel_name(urlsplit(url).scheme or "apprise", url)
 
     def __repr__(self) -> str:
@@ -210,8 +208,7 @@ class FunctionChannel:
     def __init__(self, function: Callable[[Message], object]) -> None:
         kind = type(function)
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004  # iscoroutinefunction needs the method
-            message = "a channel must be a plain function, not an async one"
-            raise ConfigError(message)
+            raise ConfigError("a channel must be a plain function, not an async one")
         module = getattr(function, "__module__", None) or kind.__module__
         self.name = f"{module}.{getattr(function, '__qualname__', None) or kind.__qualname__}"
         self._function = function
@@ -250,18 +247,18 @@ def channel(target: Channel | Callable[[Message], object] | str, *, allow_privat
     if callable(value) and not isinstance(value, type):
         return FunctionChannel(value)
     shown = value.__name__ if isinstance(value, type) else type(value).__name__
-    message = (
+    raise ConfigError(
         f"{shown} is not a valid channel; give a URL, a function that takes a message, or an object with name and send"
     )
-    raise ConfigError(message)
 
 
 def _check_name(value: Channel) -> Channel:
     name = getattr(value, "name", None)  # an object of the user's may have any value there
     if isinstance(name, str) and name:
         return value
-    message = f"the channel {type(value).__name__} has no name; give it a name that stays the same across restarts"
-    raise ConfigError(message)
+    raise ConfigError(
+        f"the channel {type(value).__name__} has no name; give it a name that stays the same across restarts"
+    )
 
 
 def _channel_from_url(url: str, *, allow_private: bool) -> Channel:
@@ -269,16 +266,14 @@ def _channel_from_url(url: str, *, allow_private: bool) -> Channel:
         parts = urlsplit(url)
         host = parts.hostname
     except ValueError:
-        message = "the URL of a channel is not valid"
-        raise ConfigError(message) from None  # the error shows parts of the URL
+        raise ConfigError("the URL of a channel is not valid") from None  # the error shows parts of the URL
     if parts.scheme in _SLACK_SCHEMES:
         return SlackChannel(url.partition("+")[2], allow_private=allow_private)
     if parts.scheme in {"https", "http"} and host in _SLACK_HOSTS:
         return SlackChannel(url, allow_private=allow_private)
     if parts.scheme in {"", "https", "http"}:
-        message = (
+        raise ConfigError(
             "the URL of a channel must be a Slack webhook (https://hooks.slack.com/…), an Apprise URL (mailto://…), or "
             "slack+https://… for another Slack-compatible server"
         )
-        raise ConfigError(message)
     return AppriseChannel(url)

@@ -131,11 +131,10 @@ class FleetReader:
     def _log_error(self, error: BaseException) -> None:
         with suppress(Exception):
             from outlast.classify import classify  # noqa: PLC0415  # only needed for errors
-            from outlast.record.log_text import failure_keys, first_line  # noqa: PLC0415  # only needed for errors
 
             failure = classify(error)
-            about = f"{failure.exception_name}: {first_line(failure.message)}"
-            self._log_store_down("%s: %s", failure.category.value, about, **failure_keys(failure))
+            about = failure.summary
+            self._log_store_down("%s: %s", failure.category.value, about, **failure.log_keys())
 
     def _log_store_down(self, text: str, *args: object, **keys: object) -> None:
         """Log that the store is down, at most once per minute."""
@@ -149,17 +148,16 @@ class FleetReader:
 
 def _samples(reading: FleetReading) -> Iterator[FleetSample]:
     pulse = reading.pulse
-    for event, count in reading.books.items():
-        yield FleetSample(FLEET_METRICS["tasks"], (str(event),), count)
-    for status, count in pulse.counts.items():
-        if status != "dead_letters":
-            yield FleetSample(FLEET_METRICS["tasks_by_status"], (str(status),), count)
+    by_label = {
+        "tasks": reading.books,
+        "tasks_by_status": {status: count for status, count in pulse.counts.items() if status != "dead_letters"},
+        "workers": {"alive": pulse.workers, "silent": pulse.silent_workers},
+        "sources": pulse.sources,
+    }
+    for key, counts in by_label.items():
+        yield from (FleetSample(FLEET_METRICS[key], (str(label),), count) for label, count in counts.items())
     yield FleetSample(FLEET_METRICS["dead_letters"], (), pulse.counts.get("dead_letters", 0))
     yield FleetSample(FLEET_METRICS["oldest_ready"], (), pulse.oldest_ready or 0.0)
-    yield FleetSample(FLEET_METRICS["workers"], ("alive",), pulse.workers)
-    yield FleetSample(FLEET_METRICS["workers"], ("silent",), pulse.silent_workers)
-    for state, count in pulse.sources.items():
-        yield FleetSample(FLEET_METRICS["sources"], (str(state),), count)
     yield FleetSample(FLEET_METRICS["cooling_resources"], (), pulse.cooldowns)
     for key in ("retries_waiting", "open_breakers", "paused_queues", "alerts_waiting", "running_jobs"):
         yield FleetSample(FLEET_METRICS[key], (), getattr(pulse, key))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from outlast.classify import classify
-from outlast.record.log_text import failure_keys, traceback_of
+from outlast.record.log_text import traceback_of
 from outlast.run.call_state import CURRENT_TASK
 
 __all__ = [
@@ -55,7 +55,7 @@ def context_keys(existing: Mapping[str, Any], error: BaseException | None = None
     if task is not None:
         found.update(task_id=task.id, task_type=task.task_type, attempt=task.retry_count + 1)
     if error is not None and "error_category" not in existing:
-        found.update(failure_keys(classify(error)))
+        found.update(classify(error).log_keys())
     return {key: value for key, value in found.items() if key not in existing}
 
 

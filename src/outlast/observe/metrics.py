@@ -3,7 +3,7 @@
 import re
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -177,120 +177,68 @@ class Measurement(NamedTuple):
     amount: float = 1
 
 
-def _measure_attempt_failed(event: events.AttemptFailed, values: LabelValues) -> list[Measurement]:
-    return [Measurement("attempts_failed", (values.name("call", event.name), event.failure.category.value))]
-
-
-def _measure_retry(event: events.Retrying, values: LabelValues) -> list[Measurement]:
-    category = event.failure.category.value
-    return [
-        Measurement("retries", (values.name("call", event.name), category)),
-        Measurement("retry_delay", (category,), event.delay),
-    ]
-
-
-def _measure_give_up(event: events.GaveUp, values: LabelValues) -> list[Measurement]:
-    labels = (values.name("call", event.name), event.failure.category.value, event.reason)
-    return [Measurement("give_ups", labels)]
-
-
-def _measure_recovery(event: events.Recovered, values: LabelValues) -> list[Measurement]:
-    return [Measurement("recoveries", (values.name("call", event.name),)), Measurement("recovery", (), event.elapsed)]
-
-
-def _measure_observed(event: events.Observed, values: LabelValues) -> list[Measurement]:
-    labels = (values.name("call", event.name), event.failure.category.value, event.decision)
-    return [Measurement("observed", labels)]
-
-
-def _measure_breaker_opened(event: events.BreakerOpened, values: LabelValues) -> list[Measurement]:
-    return [Measurement("breaker_transitions", (values.name("resource", event.resource), "open"))]
-
-
-def _measure_breaker_half_opened(event: events.BreakerHalfOpened, values: LabelValues) -> list[Measurement]:
-    return [Measurement("breaker_transitions", (values.name("resource", event.resource), "half_open"))]
-
-
-def _measure_breaker_closed(event: events.BreakerClosed, values: LabelValues) -> list[Measurement]:
-    return [Measurement("breaker_transitions", (values.name("resource", event.resource), "closed"))]
-
-
-def _measure_budget_exhausted(event: events.BudgetExhausted, values: LabelValues) -> list[Measurement]:
-    return [Measurement("budget_exhausted", (values.name("resource", event.resource),))]
-
-
-def _measure_cooldown(event: events.CooledDown, values: LabelValues) -> list[Measurement]:
-    return [
-        Measurement("cooldowns_begun", (values.name("resource", event.resource),)),
-        Measurement("cooldown", (), event.seconds),
-    ]
-
-
-def _measure_task_end(event: events.TaskEnded, values: LabelValues) -> list[Measurement]:
-    task = values.task(event.task)
-    return [Measurement("task_attempts", (task, event.outcome)), Measurement("task_duration", (task,), event.seconds)]
-
-
-def _measure_task_retry(event: events.TaskRetrying, values: LabelValues) -> list[Measurement]:
-    return [Measurement("tasks_retried", (values.task(event.task), event.failure.category.value))]
-
-
-def _measure_task_deferral(event: events.TaskDeferred, values: LabelValues) -> list[Measurement]:
-    return [Measurement("tasks_deferred", (values.task(event.task), event.failure.category.value))]
-
-
-def _measure_task_failure(event: events.TaskFailed, values: LabelValues) -> list[Measurement]:
-    return [Measurement("tasks_failed", (values.task(event.task), event.failure.category.value, event.reason))]
-
-
-def _measure_task_rescue(event: events.TaskRescued, _: LabelValues) -> list[Measurement]:
-    return [Measurement("tasks_rescued", (event.outcome,))]
-
-
-def _measure_source_change(event: events.SourceChanged, _: LabelValues) -> list[Measurement]:
-    return [Measurement("source_transitions", (event.after,))]
-
-
-def _measure_cycle_end(event: events.CycleEnded, values: LabelValues) -> list[Measurement]:
-    profile = values.name("profile", event.profile)
-    return [
-        Measurement("cycles", (profile, "true" if event.outage else "false")),
-        Measurement("sources_polled", (profile,), event.polled),
-        Measurement("polls_failed", (profile,), event.failed),
-    ]
-
-
-MEASURED_EVENTS: dict[type[events.Event], Callable[[Any, LabelValues], list[Measurement]]] = {
-    events.AttemptFailed: _measure_attempt_failed,
-    events.Retrying: _measure_retry,
-    events.GaveUp: _measure_give_up,
-    events.Recovered: _measure_recovery,
-    events.Observed: _measure_observed,
-    events.BreakerOpened: _measure_breaker_opened,
-    events.BreakerHalfOpened: _measure_breaker_half_opened,
-    events.BreakerClosed: _measure_breaker_closed,
-    events.BudgetExhausted: _measure_budget_exhausted,
-    events.CooledDown: _measure_cooldown,
-    events.TaskEnded: _measure_task_end,
-    events.TaskRetrying: _measure_task_retry,
-    events.TaskDeferred: _measure_task_deferral,
-    events.TaskFailed: _measure_task_failure,
-    events.TaskRescued: _measure_task_rescue,
-    events.SourceChanged: _measure_source_change,
-    events.CycleEnded: _measure_cycle_end,
+_BREAKER_STATES: dict[type[Event], str] = {
+    events.BreakerOpened: "open",
+    events.BreakerHalfOpened: "half_open",
+    events.BreakerClosed: "closed",
 }
-"""The function that measures each kind of event."""
 
 
-def measurements(event: events.Event, values: LabelValues) -> list[Measurement]:
+def _label_value(label: str, event: Any, values: LabelValues) -> str:
+    match label:
+        case "call":
+            return values.name(label, event.name)
+        case "category":
+            return str(event.failure.category.value)
+        case "outage":
+            return "true" if event.outage else "false"
+        case "profile" | "resource":
+            return values.name(label, getattr(event, label))
+        case "state":
+            return _BREAKER_STATES.get(type(event)) or str(event.after)
+        case "task":
+            return values.task(event.task)
+        case _:
+            return str(getattr(event, label))
+
+
+MEASURED_EVENTS: dict[type[Event], dict[str, str | None]] = {
+    events.AttemptFailed: {"attempts_failed": None},
+    events.Retrying: {"retries": None, "retry_delay": "delay"},
+    events.GaveUp: {"give_ups": None},
+    events.Recovered: {"recoveries": None, "recovery": "elapsed"},
+    events.Observed: {"observed": None},
+    events.BreakerOpened: {"breaker_transitions": None},
+    events.BreakerHalfOpened: {"breaker_transitions": None},
+    events.BreakerClosed: {"breaker_transitions": None},
+    events.BudgetExhausted: {"budget_exhausted": None},
+    events.CooledDown: {"cooldowns_begun": None, "cooldown": "seconds"},
+    events.TaskEnded: {"task_attempts": None, "task_duration": "seconds"},
+    events.TaskRetrying: {"tasks_retried": None},
+    events.TaskDeferred: {"tasks_deferred": None},
+    events.TaskFailed: {"tasks_failed": None},
+    events.TaskRescued: {"tasks_rescued": None},
+    events.SourceChanged: {"source_transitions": None},
+    events.CycleEnded: {"cycles": None, "sources_polled": "polled", "polls_failed": "failed"},
+}
+"""The metrics that each kind of event adds to, and the field with the amount; None adds 1."""
+
+
+def measurements(event: Event, values: LabelValues) -> list[Measurement]:
     """Return the measurements of an event; an empty list if it is not counted.
 
     Args:
         event: The event.
         values: The label values seen so far.
     """
-    measure = MEASURED_EVENTS.get(type(event))
-    return [] if measure is None else measure(event, values)
+    return [
+        Measurement(
+            key,
+            tuple(_label_value(label, event, values) for label in PROCESS_METRICS[key].labels),
+            1 if field is None else getattr(event, field),
+        )
+        for key, field in MEASURED_EVENTS.get(type(event), {}).items()
+    ]
 
 
 Labels = tuple[str, ...]
@@ -318,13 +266,11 @@ class MetricTotals:
     def __init__(self, values: LabelValues) -> None:
         self._values = values
         self._lock = threading.Lock()
-        self._counters: dict[str, dict[Labels, float]] = {}
-        self._histograms: dict[str, dict[Labels, tuple[list[int], list[float]]]] = {}
-        for metric in PROCESS_METRICS.values():
-            if metric.kind == "histogram":
-                self._histograms[metric.key] = {}
-            else:
-                self._counters[metric.key] = {}
+        kinds = {key: metric.kind for key, metric in PROCESS_METRICS.items()}
+        self._counters: dict[str, dict[Labels, float]] = {key: {} for key in kinds if kinds[key] == "counter"}
+        self._histograms: dict[str, dict[Labels, tuple[list[int], list[float]]]] = {
+            key: {} for key in kinds if kinds[key] == "histogram"
+        }
         after_fork(self._unlock)
 
     def add(self, event: Event) -> None:

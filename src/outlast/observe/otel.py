@@ -54,65 +54,24 @@ SPAN_ATTRIBUTES = {
 """The description of each attribute. In a trace, their names start with ``outlast.``."""
 
 
-def _call_values(name: str, attempt: int, max_attempts: int, failure: Failure, **more: Any) -> dict[str, Any]:
-    return {"call": name, "attempt": attempt, "max_attempts": max_attempts, **more, **_failure_values(failure)}
-
-
-def _task_values(event: Any, **more: Any) -> dict[str, Any]:
-    about = {"task": event.task, "task_id": event.task_id, "attempt": event.attempt}
-    return {**about, **more, **_failure_values(event.failure)}
-
-
-def _attempt_failed_values(event: events.AttemptFailed) -> dict[str, Any]:
-    return _call_values(event.name, event.attempt, event.max_attempts, event.failure)
-
-
-def _retry_values(event: events.Retrying) -> dict[str, Any]:
-    return _call_values(event.name, event.attempt, event.max_attempts, event.failure, delay=event.delay)
-
-
-def _give_up_values(event: events.GaveUp) -> dict[str, Any]:
-    about = {"call": event.name, "attempts": event.attempts, "elapsed": event.elapsed, "reason": event.reason}
-    return {**about, **_failure_values(event.failure)}
-
-
-def _recovery_values(event: events.Recovered) -> dict[str, Any]:
-    return {"call": event.name, "attempts": event.attempts, "elapsed": event.elapsed}
-
-
-def _task_retry_values(event: events.TaskRetrying) -> dict[str, Any]:
-    return _task_values(event, delay=event.delay)
-
-
-def _task_deferral_values(event: events.TaskDeferred) -> dict[str, Any]:
-    return _task_values(event, delay=event.delay)
-
-
-def _task_failure_values(event: events.TaskFailed) -> dict[str, Any]:
-    return _task_values(event, reason=event.reason)
-
-
-SPAN_EVENTS: dict[type[events.Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
-    events.AttemptFailed: ("outlast.attempt_failed", _attempt_failed_values),
-    events.Retrying: ("outlast.retrying", _retry_values),
-    events.GaveUp: ("outlast.gave_up", _give_up_values),
-    events.Recovered: ("outlast.recovered", _recovery_values),
-    events.TaskRetrying: ("outlast.task_retrying", _task_retry_values),
-    events.TaskDeferred: ("outlast.task_deferred", _task_deferral_values),
-    events.TaskFailed: ("outlast.task_failed", _task_failure_values),
+SPAN_EVENTS: dict[type[events.Event], tuple[str, tuple[str, ...]]] = {
+    events.AttemptFailed: ("outlast.attempt_failed", ("call", "attempt", "max_attempts")),
+    events.Retrying: ("outlast.retrying", ("call", "attempt", "max_attempts", "delay")),
+    events.GaveUp: ("outlast.gave_up", ("call", "attempts", "elapsed", "reason")),
+    events.Recovered: ("outlast.recovered", ("call", "attempts", "elapsed")),
+    events.TaskRetrying: ("outlast.task_retrying", ("task", "task_id", "attempt", "delay")),
+    events.TaskDeferred: ("outlast.task_deferred", ("task", "task_id", "attempt", "delay")),
+    events.TaskFailed: ("outlast.task_failed", ("task", "task_id", "attempt", "reason")),
 }
-"""The name of the span event for each kind of event, and the function that returns its attributes."""
+"""The name of the span event for each kind of event, and its attributes besides those of the failure."""
 
 
-def span_event(event: events.Event) -> tuple[str, SpanAttributes] | None:
-    """Return name and attributes of the span event for an event; None if it has no span event."""
-    known = SPAN_EVENTS.get(type(event))
-    return None if known is None else (known[0], span_attributes(known[1](event)))
-
-
-def task_attributes(event: events.TaskStarted) -> SpanAttributes:
-    """Return the attributes that the span of a task has from its start."""
-    return span_attributes({"task": event.task, "task_id": event.task_id, "attempt": event.attempt})
+def span_event(event: events.Event) -> tuple[str, SpanAttributes]:
+    """Return name and attributes of the span event for one of `SPAN_EVENTS`."""
+    name, keys = SPAN_EVENTS[type(event)]
+    values = {key: getattr(event, "name" if key == "call" else key) for key in keys}
+    failure: Failure | None = getattr(event, "failure", None)
+    return name, span_attributes(values | ({} if failure is None else _failure_values(failure)))
 
 
 def span_attributes(values: dict[str, Any]) -> SpanAttributes:
@@ -149,9 +108,8 @@ class TaskSpans:
         """Start the span of a task and make it the current one, so that spans within the task become its children."""
         from opentelemetry import context, trace  # noqa: PLC0415  # an extra
 
-        span = self._tracer.start_span(
-            f"task {event.task}", kind=trace.SpanKind.CONSUMER, attributes=task_attributes(event)
-        )
+        attributes = span_attributes({"task": event.task, "task_id": event.task_id, "attempt": event.attempt})
+        span = self._tracer.start_span(f"task {event.task}", kind=trace.SpanKind.CONSUMER, attributes=attributes)
         _open_span.set((event.task_id, span, context.attach(trace.set_span_in_context(span))))
 
     def end(self, event: events.TaskEnded) -> None:
@@ -174,11 +132,8 @@ class TaskSpans:
         from opentelemetry import trace  # noqa: PLC0415  # an extra
 
         span = trace.get_current_span()
-        if not span.is_recording():
-            return
-        found = span_event(event)
-        if found is not None:
-            span.add_event(*found)
+        if span.is_recording():
+            span.add_event(*span_event(event))
 
 
 _SCOPE_NAME = "outlast"

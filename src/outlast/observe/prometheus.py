@@ -110,8 +110,9 @@ def _register(app: MeteredApp, registry: "CollectorRegistry") -> _Registration:
     try:
         registry.register(collector)
     except ValueError as error:
-        message = "the registry already has metrics of Outlast; end those first, or give another registry"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            "the registry already has metrics of Outlast; end those first, or give another registry"
+        ) from error
     unsubscribe = subscribe(totals.add, *MEASURED_EVENTS)
     app_ref = weakref.ref(app)  # the registration must not keep the app alive
 

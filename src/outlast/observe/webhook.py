@@ -70,11 +70,9 @@ def resolve(host: str, port: int, timeout: float) -> list[ResolvedAddress]:
     try:
         answer = answers.get(timeout=max(timeout, 0.001))
     except queue.Empty:
-        message = f"the host {host} was not resolved within {timeout:.3g} s"
-        raise TimeoutError(message) from None
+        raise TimeoutError(f"the host {host} was not resolved within {timeout:.3g} s") from None
     if isinstance(answer, UnicodeError):  # a label that is empty or too long
-        message = f"{host} is not a valid host name"
-        raise ConfigError(message) from None
+        raise ConfigError(f"{host} is not a valid host name") from None
     if isinstance(answer, BaseException):
         raise answer
     return answer
@@ -82,6 +80,7 @@ def resolve(host: str, port: int, timeout: float) -> list[ResolvedAddress]:
 
 RESPONSE_LIMIT = 4096
 """Bytes of a response that are read."""
+_SAFE_CHARS = "/%:;=@&$+,!~*'()"  # in a path or query
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 _HOST = re.compile(r"[\w.:%-]+", re.ASCII)
 _PLAIN_REASON = re.compile(r"[a-z][a-z_]{2,59}")  # such as no_service; a longer text may contain the URL
@@ -149,10 +148,9 @@ def parse_webhook_url(url: str, *, allow_private: bool = False) -> WebhookTarget
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
-        host = _to_ascii(host)
+        host = host if host.isascii() else host.encode("idna").decode("ascii")
     except ValueError:
-        message = "the URL of a webhook is not valid"
-        raise ConfigError(message) from None  # the error shows parts of the URL
+        raise ConfigError("the URL of a webhook is not valid") from None  # the error shows parts of the URL
     if parts.scheme not in {"https", "http"}:
         message = "the URL of a webhook must start with https://"
     elif "@" in parts.netloc:
@@ -163,19 +161,11 @@ def parse_webhook_url(url: str, *, allow_private: bool = False) -> WebhookTarget
         message = f"the webhook at {host} uses http; use https, or {_ALLOW_HINT} in a private network"
     else:
         secure = parts.scheme == "https"
-        path = quote(parts.path or "/", safe="/%:;=@&$+,!~*'()") + (
-            f"?{_quote_query(parts.query)}" if parts.query else ""
-        )
+        path = quote(parts.path or "/", safe=_SAFE_CHARS)
+        if parts.query:
+            path += f"?{quote(parts.query, safe=f'{_SAFE_CHARS}?')}"
         return WebhookTarget(secure, host, port or (443 if secure else 80), path)
     raise ConfigError(message)
-
-
-def _to_ascii(host: str) -> str:
-    return host if host.isascii() else host.encode("idna").decode("ascii")
-
-
-def _quote_query(text: str) -> str:
-    return quote(text, safe="/%:;=@&$+,!~*'()?")
 
 
 def post(
@@ -200,13 +190,11 @@ def post(
     until = time.monotonic() + timeout
     found = resolve(target.host, target.port, timeout)
     if not allow_private and not (found and all(is_public(str(each.address[0])) for each in found)):
-        message = f"the webhook at {target.host} has an address that is not public; {_ALLOW_HINT} allows it"
-        raise ConfigError(message)
+        raise ConfigError(f"the webhook at {target.host} has an address that is not public; {_ALLOW_HINT} allows it")
     try:
         response = _send_request(target, found, body, headers, until)
     except TimeoutError:
-        message = f"the webhook at {target.host} did not answer within {timeout:.3g} s"
-        raise TimeoutError(message) from None
+        raise TimeoutError(f"the webhook at {target.host} did not answer within {timeout:.3g} s") from None
     if response.status not in _SUCCESS:
         raise WebhookError(_error_text(target, response), response)
 

@@ -21,7 +21,7 @@ _is_disabled: ContextVar[bool] = ContextVar("outlast_is_written_down", default=F
 
 
 def os_user() -> str:
-    """Return who runs this process, as ``name@host``."""
+    """Return the user of this process, as ``name@host``."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container whose user has no name
@@ -31,7 +31,7 @@ def os_user() -> str:
 
 @contextmanager
 def audit_disabled() -> Iterator[None]:
-    """Have nothing written within the block, for whoever called it has written it already."""
+    """Write no audit entries within the block, because the caller has written one."""
     token = _is_disabled.set(True)
     try:
         yield
@@ -49,16 +49,16 @@ def write_audit(
     why: str = "",
     most: int = _MAX_ITEMS,
 ) -> None:
-    """Write down that somebody asks for something; secrets in it are masked, and it is cut.
+    """Write an entry to the audit log. Secrets are masked and long texts are cut.
 
     Args:
-        store: Where the log is.
-        action: What is asked for, in a word or two: ``replay``, ``pause_queue``.
-        subject: To what, such as ``dead_letter:12``.
-        detail: More, without anything of a payload; what is None is left out.
-        who: Who asks; by default the user of this process.
-        why: Why, in their words.
-        most: Values of a list that are kept.
+        store: The store with the log.
+        action: The action, such as ``replay`` or ``pause_queue``.
+        subject: What it applies to, such as ``dead_letter:12``.
+        detail: Further values, never from a payload; None values are left out.
+        who: The person who acts; by default the user of this process.
+        why: Their reason.
+        most: Maximum number of values of a list.
     """
     if _is_disabled.get():
         return

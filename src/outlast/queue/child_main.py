@@ -1,6 +1,5 @@
 """The main program of a child process that runs tasks, and the memory limit for suspect tasks."""
 
-import contextlib
 import contextvars
 import errno
 import faulthandler
@@ -17,6 +16,7 @@ import time
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
@@ -30,6 +30,7 @@ from outlast.queue.child_process import die_with_parent, exit_when_overdue
 from outlast.queue.payload import Codec, encode_result
 from outlast.queue.task_failure import task_failure_of
 from outlast.run.call_state import CURRENT_TASK
+from outlast.run.signals import set_handlers
 
 TYPE_CHECKING = False
 
@@ -41,44 +42,42 @@ if TYPE_CHECKING:
 
 _PROC = Path("/proc/self")
 _CGROUPS = Path("/sys/fs/cgroup")
-_OOM_SCORE = 1000  # the process with the highest number is the first to go when the machine has no memory left
-_STATM_DATA = 5  # place in statm
-_NO_THREAD = "can't start new thread"  # what Python says
+_OOM_SCORE = 1000  # the system first kills the process with the highest score when memory runs out
+_STATM_DATA = 5  # index in statm
+_NO_THREAD = "can't start new thread"  # the message of the RuntimeError
 
 
+@dataclass
 class MemoryAllowance:
-    """What a call may take.
-
-    Args:
-        before: Bytes that the process had when the call began.
-        most: Bytes that it may take beyond that.
+    """The memory that a call may use.
 
     Attributes:
-        is_over: Whether the limit is off again. It cannot be taken off where the call has made it the process's own.
+        before: Bytes that the process used before the call.
+        most: Bytes that the call may add.
+        is_over: Whether the limit is removed. It cannot be removed if the call has lowered the hard limit.
     """
 
-    def __init__(self, before: int, most: int) -> None:
-        """Begin with nothing taken."""
-        self.most, self.is_over = most, False
-        self._before = before
+    before: int
+    most: int
+    is_over: bool = False
 
     def taken(self) -> int:
-        """Return how many bytes the call has by now."""
-        return max(0, _used_bytes() - self._before)
+        """Return how many bytes the call uses now."""
+        return max(0, _used_bytes() - self.before)
 
 
 @contextmanager
 def memory_limit(memory: float | None) -> Iterator[MemoryAllowance | None]:
-    """Limit what this process may take while the block runs; beyond it there is a `MemoryError`, or C code gives up.
+    """Limit the memory that this process may add in the block; beyond it, there is a `MemoryError`, or C code fails.
 
-    What it has already, the modules that it has loaded before all, is not counted. Where a machine is out of memory all
-    the same, this process is ended before others. Only Linux counts what is taken; elsewhere nothing happens.
+    Memory that it used before, mostly for modules, is not counted. If the machine runs out of memory anyway, the system
+    kills this process first. Only on Linux; elsewhere there is no limit.
 
     Args:
-        memory: Bytes; up to 1, a share of what the machine has. None for no limit.
+        memory: Bytes, or up to 1 a share of the machine's memory; None for no limit.
 
     Yields:
-        What may be taken, None where there is no limit.
+        The allowance; None without a limit.
     """
     if memory is None or sys.platform != "linux":
         yield None
@@ -86,28 +85,30 @@ def memory_limit(memory: float | None) -> Iterator[MemoryAllowance | None]:
     import resource  # noqa: PLC0415  # Windows has none
 
     most = int(memory * machine_memory() if memory <= 1 else memory)
-    before, hard = resource.getrlimit(resource.RLIMIT_DATA)  # not RLIMIT_AS: many reserve addresses and never use them
+    before, hard = resource.getrlimit(
+        resource.RLIMIT_DATA
+    )  # not RLIMIT_AS: many libraries reserve addresses that they never use
     score = None
     try:
         taken = _used_bytes()
         soft = taken + most if hard == resource.RLIM_INFINITY else min(taken + most, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
         score = _set_oom_score(_OOM_SCORE)
-    except (OSError, ValueError, IndexError):  # a system that only looks like Linux; its tasks are to run all the same
+    except (OSError, ValueError, IndexError):  # a system that only looks like Linux; its tasks run without a limit
         yield None
         return
     allowance = MemoryAllowance(taken, max(0, soft - taken))
     try:
         yield allowance
     finally:
-        with suppress(OSError, ValueError):  # the call has lowered the limit that nobody can raise again
+        with suppress(OSError, ValueError):  # the call has lowered the hard limit, which cannot be raised
             resource.setrlimit(resource.RLIMIT_DATA, (before, hard))
             allowance.is_over = True
         _set_oom_score(score)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error, or one that it came from, is a want of memory; a thread needs memory as well."""
+    """Return whether an error, or one of its causes, means out of memory; a new thread needs memory too."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -126,12 +127,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def _used_bytes() -> int:
-    """Return the bytes that this process has, of those that are counted."""
+    """Return the bytes of data that this process uses."""
     return int((_PROC / "statm").read_text().split()[_STATM_DATA]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def machine_memory() -> int:
-    """Return the bytes that the machine has, or the container or service that this process is part of."""
+    """Return the memory in bytes of the machine, or of the container or service of this process."""
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     lines = []
     with suppress(OSError):
@@ -143,13 +144,13 @@ def machine_memory() -> int:
         base, name = (_CGROUPS / "memory", "memory.limit_in_bytes") if controllers else (_CGROUPS, "memory.max")
         inner = PurePosixPath(path)
         for group in (inner, *inner.parents):
-            with suppress(OSError, ValueError):  # not to be seen from within a container; "max" is no number
+            with suppress(OSError, ValueError):  # not visible in a container; "max" is not a number
                 most = min(most, int((base / str(group).lstrip("/") / name).read_text()))
     return most
 
 
 def _set_oom_score(score: int | None) -> int | None:
-    """Set how soon this process is ended where memory runs out; return what it was, None where that is not known."""
+    """Set the score for kills when memory runs out. Returns the previous score; None if it is not known."""
     if score is None:
         return None
     with suppress(OSError, ValueError):
@@ -160,16 +161,16 @@ def _set_oom_score(score: int | None) -> int | None:
     return None
 
 
-# Requests and replies are lines of JSON on two private pipes; before user code is loaded, stdin is empty and stdout
-# leads to stderr. Calls run in the main thread, as libraries expect. Another thread reads the requests, so that it
-# notices at once when the parent is gone.
+# Requests and replies are lines of JSON on two private pipes. Before user code is loaded, stdin is replaced by an empty
+# file and stdout by stderr. Calls run in the main thread, as libraries expect. Another thread reads the requests, so
+# that it notices at once when the parent is gone.
 
 _MAIN_NAME = "__outlast_main__"
 _SECONDS_TO_LEAVE = 5.0
 
 
 class _LoadedTask(NamedTuple):
-    """What a target turned out to be."""
+    """The function of a target, with its codec and policy."""
 
     function: "Callable[..., Any]"
     codec: Codec
@@ -182,34 +183,33 @@ def main() -> None:
     if not die_with_parent(sys.argv[2:]):
         return
     faulthandler.enable()  # a crash in C code leaves its stack on stderr
-    for each in (signal.SIGINT, signal.SIGTERM):  # the parent decides; a handler, unlike SIG_IGN, is not inherited
-        signal.signal(each, lambda *_: None)
+    set_handlers((signal.SIGINT, signal.SIGTERM), lambda *_: None)  # the parent decides; SIG_IGN would be inherited
     first = requests.readline()
     if not first:
         return
-    told = json.loads(first)
-    child_side._is_child = True  # noqa: SLF001  # said by the one who knows
-    sys.path[:] = told["path"]
-    sys.argv[:] = told["argv"]
+    setup = json.loads(first)
+    child_side._is_child = True  # noqa: SLF001  # set only here
+    sys.path[:] = setup["path"]
+    sys.argv[:] = setup["argv"]
     child = _CallServer(requests, replies)
-    threading.Thread(target=child.listen, name="outlast-requests", daemon=True).start()
+    threading.Thread(target=child.read_requests, name="outlast-requests", daemon=True).start()
     child.serve()
 
 
 def _take_pipes() -> tuple[IO[bytes], IO[bytes]]:
-    """Return the two pipes, and put harmless files where the user's code would find them."""
+    """Return the two pipes, and replace them by harmless files for the code of the program."""
     requests, replies = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    with contextlib.suppress(AttributeError, ValueError):
-        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a TextIOWrapper, here
-    return open(requests, "rb"), open(replies, "wb")  # noqa: PTH123  # file numbers; open as long as we live
+    with suppress(AttributeError, ValueError):
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # here a TextIOWrapper
+    return open(requests, "rb"), open(replies, "wb")  # noqa: PTH123  # descriptors, open until the process ends
 
 
 class _CallServer:
-    """The loop, and what it keeps from call to call."""
+    """Answers the requests of the parent, and keeps the loaded functions."""
 
     def __init__(self, requests: IO[bytes], replies: IO[bytes]) -> None:
         self.requests = requests
@@ -218,24 +218,24 @@ class _CallServer:
         self.busy = False
         self.known: dict[tuple[str, str, str | None], _LoadedTask] = {}
 
-    def listen(self) -> None:
-        """Take requests in; when the parent is gone, end: at once if a call runs, for nobody waits for it any more."""
+    def read_requests(self) -> None:
+        """Queue requests. When the parent is gone, end the process; at once if a call runs."""
         for line in self.requests:
             self.busy = True
             self.waiting.put(line)
         if self.busy:
             _kill_own_group()
         self.waiting.put(None)
-        time.sleep(_SECONDS_TO_LEAVE)  # threads of the user's may hold the interpreter back
+        time.sleep(_SECONDS_TO_LEAVE)  # threads of the program may keep the interpreter alive
         _kill_own_group()
 
     def serve(self) -> None:
-        """Answer one request after the other."""
+        """Answer requests one after the other."""
         while (line := self.waiting.get()) is not None:
             request = json.loads(line)
             reply = self.answer(request)
             for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(Exception):  # the user's code may have replaced or closed it
+                with suppress(Exception):  # the program may have replaced or closed it
                     stream.flush()
             self.busy = False
             self.send(json.dumps(reply).encode() + b"\n")
@@ -246,7 +246,7 @@ class _CallServer:
         self.replies.flush()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run the call and return the reply; whatever it raises becomes a verdict."""
+        """Run a call and return the reply; an error becomes a task failure."""
         context = request["context"]
         policy, allowed = preset("worker"), None
         try:
@@ -256,27 +256,24 @@ class _CallServer:
                 return {"returned": None}
             try:
                 args, kwargs = work.codec.decode(request["payload"])
-            except PayloadError as error:  # whatever the policy says: the next attempt would read the same
+            except PayloadError as error:  # whatever the policy says: a retry would decode the same payload
                 return {"raised": task_failure_of(error, policy)._replace(wanted=False).to_dict()}
             CURRENT_TASK.set(Claimed(*context["claimed"]) if "claimed" in context else None)
             self.send(child_side.STARTED_LINE)
             with exit_when_overdue(request.get("seconds")), memory_limit(context.get("memory")) as allowed:
                 value = contextvars.copy_context().run(_call, work.function, args, kwargs)
+            reply: dict[str, Any] = {"returned": _encode_result(value, work.codec) if context.get("keep") else None}
         except BaseException as error:  # noqa: BLE001  # sys.exit() in a task ends the task
-            told: dict[str, Any] = {"last": allowed is not None and not allowed.is_over}
-            if allowed is not None and is_out_of_memory(
-                error
-            ):  # what it has taken may stay; the next one is not to pay
-                told = {"memory": allowed.most, "taken": allowed.taken(), "last": True}
-            return told | {"raised": task_failure_of(error, policy).to_dict()}
-        last = allowed is not None and not allowed.is_over
-        return {"returned": _encode_result(value, work.codec) if context.get("keep") else None, "last": last}
+            reply = {"raised": task_failure_of(error, policy).to_dict()}
+            if allowed is not None and is_out_of_memory(error):  # its memory may not be freed: no call after this one
+                reply |= {"memory": allowed.most, "taken": allowed.taken(), "last": True}
+        return {"last": allowed is not None and not allowed.is_over} | reply
 
     def find(self, module: str, name: str, file: str | None) -> _LoadedTask:
-        """Return the target, loaded at its first call."""
+        """Return the function of a target; it is loaded at the first call."""
         target = (module, name, file)
         if target not in self.known:
-            child_side._is_loading = True  # noqa: SLF001  # said by the one who knows
+            child_side._is_loading = True  # noqa: SLF001  # set only here
             try:
                 found: Any = attrgetter(name)(_main_module(file) if file else importlib.import_module(module))
             finally:
@@ -287,7 +284,7 @@ class _CallServer:
 
 def _call(function: "Callable[..., Any]", args: "Sequence[Any]", kwargs: dict[str, Any]) -> Any:
     if inspect.iscoroutinefunction(function):
-        import asyncio  # noqa: PLC0415  # takes its time, and few need it
+        import asyncio  # noqa: PLC0415  # slow to import, and few tasks need it
 
         return asyncio.run(function(*args, **kwargs))
     return function(*args, **kwargs)
@@ -296,24 +293,23 @@ def _call(function: "Callable[..., Any]", args: "Sequence[Any]", kwargs: dict[st
 def _encode_result(value: Any, codec: Codec) -> str | None:
     try:
         return encode_result(value, codec.returns)
-    except PayloadError as error:  # its work is done; doing it again would not help
+    except PayloadError as error:  # the task has run; to run it again would not help
         log = logging.getLogger("outlast.worker")
-        log.error("%s succeeded, but its result cannot be stored: %s", codec.name, error)  # noqa: TRY400  # the words say it all
+        log.error("%s succeeded, but its result cannot be stored: %s", codec.name, error)  # noqa: TRY400  # the message is enough
         return None
 
 
 def _load_task(found: Any, name: str) -> _LoadedTask:
-    """Return what is needed to run a task object or a plain function."""
+    """Return the function, codec and policy of a task or a plain function."""
     function = getattr(found, "function", found)
     if not callable(function):
-        message = f"{name} is not a task or a function"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{name} is not a task or a function")
     codec = getattr(found, "codec", None) or Codec(function)
     return _LoadedTask(function, codec, getattr(found, "policy", None) or preset("worker"))
 
 
 def _main_module(file: str) -> types.ModuleType:
-    """Return the parent's main file as a module; loaded under another name, it does not start the program again."""
+    """Return the main file of the parent as a module. It has another name, so that the program does not start again."""
     if _MAIN_NAME not in sys.modules:
         module = types.ModuleType(_MAIN_NAME)
         module.__dict__.update(runpy.run_path(file, run_name=_MAIN_NAME))
@@ -322,7 +318,7 @@ def _main_module(file: str) -> types.ModuleType:
 
 
 def _kill_own_group() -> NoReturn:
-    """End this process, and what it has started."""
+    """Kill this process and all that it has started."""
     if sys.platform != "win32" and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

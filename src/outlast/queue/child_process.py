@@ -1,6 +1,5 @@
 """Child processes for suspects and for tasks with a timeout, because a process can be killed and a thread cannot."""
 
-import contextlib
 import faulthandler
 import json
 import math
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class FunctionRef(NamedTuple):
-    """Where a child finds the function.
+    """Where a child process finds a function.
 
     Attributes:
         module: Name of its module.
         name: Its qualified name there.
-        main: File of the program, where the function stands in it; else None.
+        main: File of the main program, if the function is defined in it; else None.
     """
 
     module: str
@@ -41,7 +40,7 @@ class FunctionRef(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """The call returned; `text` is the result as JSON where it was asked for."""
+    """The call returned; `text` is the result as JSON, if it was requested."""
 
     text: str | None
 
@@ -50,12 +49,12 @@ class Raised(NamedTuple):
     """The call raised an error.
 
     Attributes:
-        verdict: The judgement on it.
-        memory: Bytes that it was allowed to take, where it failed for want of memory; else None.
-        taken: Bytes of them that it had then.
+        task_failure: The failure.
+        memory: The memory limit in bytes, if the call was out of memory; else None.
+        taken: Bytes that the call had used.
     """
 
-    verdict: TaskFailure
+    task_failure: TaskFailure
     memory: int | None = None
     taken: int = 0
 
@@ -70,8 +69,8 @@ class Died(NamedTuple):
     """The process ended in the middle of the call.
 
     Attributes:
-        code: Its exit code; a signal as a negative number; None if the children were closed before the call began.
-        stderr: The end of what the call had written, redacted.
+        code: Its exit code; a signal is a negative number; None if the pool was closed before the call started.
+        stderr: The end of its stderr, redacted.
     """
 
     code: int | None
@@ -82,15 +81,16 @@ Reply = Returned | Raised | TimedOut | Died
 
 
 def function_ref(function: Callable[..., Any]) -> FunctionRef:
-    """Return where a child finds a function.
+    """Return where a child process finds a function.
 
     Raises:
-        ConfigurationError: If it cannot: the function stands inside another one, or in no file.
+        ConfigurationError: If it cannot: the function is defined inside another one, or not in a file.
     """
     module, name = function.__module__, function.__qualname__
     if "<" in name:
-        message = f"{name} is defined inside a function, where another process cannot import it; move it to the module"
-        raise ConfigurationError(message)
+        raise ConfigurationError(
+            f"{name} is defined inside a function, where another process cannot import it; move it to the module"
+        )
     if module != "__main__":
         return FunctionRef(module, name)
     main = sys.modules["__main__"]
@@ -99,8 +99,9 @@ def function_ref(function: Callable[..., Any]) -> FunctionRef:
         return FunctionRef(spec.name, name)
     file = getattr(main, "__file__", None)
     if file is None or not Path(file).is_file():
-        message = f"{name} is not defined in a file, so another process cannot import it; move it to a module"
-        raise ConfigurationError(message)
+        raise ConfigurationError(
+            f"{name} is not defined in a file, so another process cannot import it; move it to a module"
+        )
     return FunctionRef(module, name, str(Path(file).resolve()))
 
 
@@ -118,10 +119,10 @@ _SIGNAL_MEANINGS = {
 
 
 def describe_exit(code: int | None) -> str:
-    """Return what an exit code says, such as ``was killed by SIGSEGV (a fault in C code)``.
+    """Return an exit code in words, such as ``was killed by SIGSEGV (a fault in C code)``.
 
     Args:
-        code: As `subprocess` tells it: a signal is a negative number. None where it is not known.
+        code: As in `subprocess`: a signal is a negative number. None if it is not known.
     """
     if code is None:
         return "ended"
@@ -131,15 +132,16 @@ def describe_exit(code: int | None) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         return f"was killed by signal {-code}"
-    return f"was killed by {name} ({_SIGNAL_MEANINGS[name]})" if name in _SIGNAL_MEANINGS else f"was killed by {name}"
+    meaning = _SIGNAL_MEANINGS.get(name)
+    return f"was killed by {name} ({meaning})" if meaning else f"was killed by {name}"
 
 
 # A child must end with its parent, even while it runs C code. The parent holds one end of an unused pipe. When the
 # parent is gone, even by `kill -9`, the system closes that end and sends the child the signal it asked for. Only
 # Linux does so; elsewhere a timer in C ends a call that is long past its timeout.
 
-_OVERDUE_MARGIN = 60.0  # seconds; the parent, which says that time is up, may be slow
-_LONGEST_TIMER = 10 * 365 * 86400.0  # seconds; the timer takes no more than some hundred years
+_OVERDUE_MARGIN = 60.0  # seconds; the parent, which kills a call at its timeout, may be slow
+_LONGEST_TIMER = 10 * 365 * 86400.0  # seconds; the timer has a maximum of some hundred years
 
 
 @contextmanager
@@ -147,8 +149,8 @@ def parent_pipe() -> Iterator[tuple[tuple[IO[bytes], ...], tuple[int, ...]]]:
     """Open a pipe for the start of a child.
 
     Yields:
-        The parent's end, to be closed after the child's end, and the number of the child's. Both are empty where the
-        system sends no signal.
+        The parent's end, to be closed after the child has ended, and the descriptor of the child's end. Both are empty
+        on systems that send no signal.
     """
     if sys.platform != "linux":
         yield (), ()
@@ -165,13 +167,13 @@ def parent_pipe() -> Iterator[tuple[tuple[IO[bytes], ...], tuple[int, ...]]]:
 
 
 def die_with_parent(numbers: Sequence[str]) -> bool:
-    """In the child: have this process, and all that it starts, killed when the parent is gone.
+    """In the child: have the system kill this process, and all that it starts, when the parent is gone.
 
     Args:
         numbers: The descriptors that `parent_pipe` returned for the child.
 
     Returns:
-        Whether the parent is there.
+        Whether the parent is still alive.
     """
     if sys.platform != "linux":
         return True
@@ -185,13 +187,13 @@ def die_with_parent(numbers: Sequence[str]) -> bool:
             fcntl.fcntl(number, fcntl.F_SETSIG, signal.SIGKILL)
             fcntl.fcntl(number, fcntl.F_SETFL, fcntl.fcntl(number, fcntl.F_GETFL) | os.O_ASYNC)
         with suppress(BlockingIOError):
-            return os.read(number, 1) != b""  # gone before it was asked for
+            return os.read(number, 1) != b""  # the parent was gone before
     return True
 
 
 @contextmanager
 def exit_when_overdue(seconds: float | None) -> Iterator[None]:
-    """End this process if the block runs for much longer than it may, whatever it does; None for no limit."""
+    """End this process if the block takes much longer than `seconds`, whatever it does; None for no limit."""
     if seconds is None:
         yield
         return
@@ -210,46 +212,47 @@ def exit_when_overdue(seconds: float | None) -> Iterator[None]:
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from outlast.queue.child_main import main; main()"
 _PACKAGE_PARENT = str(Path(__file__).parents[2])
 _LOAD_SECONDS = 60.0
-_MAX_GONE = 3  # children that may be gone before a call begins, one after the other; beyond that it is no chance
+_MAX_GONE = 3  # children in a row that may be gone before a call starts; more are no coincidence
 _GRACE_SECONDS = 5.0
 _TICK_SECONDS = 1.0
 _TAIL_BYTES = 8192
 _redact_tail = Redactor(limit=_TAIL_BYTES)
 STARTED_LINE = b'{"begun": true}\n'
-"""The line that a child sends when the function is loaded and the call begins."""
+"""The line that a child sends when the function is loaded and the call starts."""
 _is_child = False  # whether this process is a child itself
-_is_loading = False  # and whether it loads the program's files at this moment
+_is_loading = False  # whether it imports the files of the program now
 
 
 def check_not_loading() -> None:
-    """See that a program does not act while one of its files is only loaded, in a child.
+    """Check that a child does not import the program now.
 
     Raises:
-        ConfigurationError: If it does: it would act again in every child.
+        ConfigurationError: If it does: tasks that are enqueued at import would be enqueued again in every child.
     """
     if _is_loading:
-        message = "a task is enqueued while its file is imported; put that under: if __name__ == '__main__'"
-        raise ConfigurationError(message)
+        raise ConfigurationError(
+            "a task is enqueued while its file is imported; put that under: if __name__ == '__main__'"
+        )
 
 
 class ChildPool:
-    """A number of child processes, started when they are needed. Used by many threads at once.
+    """A pool of child processes, started when they are needed. May be used by many threads at once.
 
     Args:
-        size: How many there may be; further calls wait for one to be free.
+        size: Maximum number of processes; further calls wait for one.
 
     Attributes:
-        closed: Whether they are to end.
+        closed: Whether the pool is closed.
 
     Raises:
-        ConfigurationError: If this process is a child: a program without a main guard would start itself without end.
+        ConfigurationError: If this process is a child: a program without a main guard would start itself endlessly.
     """
 
     def __init__(self, size: int) -> None:
-        """Start nothing yet."""
         if _is_child:
-            message = "a worker starts while its file is imported; put the start under: if __name__ == '__main__'"
-            raise ConfigurationError(message)
+            raise ConfigurationError(
+                "a worker starts while its file is imported; put the start under: if __name__ == '__main__'"
+            )
         self.size = size
         self._changed = threading.Condition()
         self._idle: list[_ChildProcess] = []
@@ -263,34 +266,33 @@ class ChildPool:
         """Run a function in a child and wait for it.
 
         Args:
-            target: Where it is found: a `FunctionRef`.
-            payload: Its arguments, as its codec wrote them.
-            timeout: Seconds for the call. Starting the child and importing the module are not counted; they have 60 s.
-            context: JSON-ready values about the call. A true `keep` asks for the result; `claimed` is what
-                `current_task` returns, as a list; `memory` limits what it may
-                take, see `memory_limit`.
+            target: The function, a `FunctionRef`.
+            payload: Its arguments, as encoded by its codec.
+            timeout: Seconds for the call. Starting the child and importing the module have their own limit of 60 s.
+            context: JSON values about the call. A true `keep` requests the result; `claimed` is what `current_task`
+                returns, as a list; `memory` is the memory limit, see `memory_limit`.
 
         Raises:
             OSError: If no process can be started.
         """
-        place = FunctionRef(*target)
+        function = FunctionRef(*target)
         seconds = timeout if math.isfinite(timeout) else None
-        request = {"target": place, "payload": payload, "seconds": seconds, "context": dict(context)}
+        request = {"target": function, "payload": payload, "seconds": seconds, "context": dict(context)}
         line, gone = json.dumps(request).encode() + b"\n", 0
         while (child := self._borrow()) is not None:
             try:
-                reply = child.reply(place, timeout) if child.send(line) else None
-                gone += reply is None
-                if reply is None and gone >= _MAX_GONE:
-                    return child.died()
+                reply = child.reply(function, timeout) if child.send(line) else None
                 if reply is not None:
                     return reply
+                gone += 1
+                if gone >= _MAX_GONE:
+                    return child.died()
             finally:
                 self._give_back(child)
         return Died(None, "")
 
     def load(self, target: tuple[str, str, str | None]) -> Reply:
-        """Have a child find a function; it is loaded there, and not called.
+        """Load a function in a child without calling it.
 
         Raises:
             OSError: If no process can be started.
@@ -298,7 +300,7 @@ class ChildPool:
         return self.run(target, "", timeout=0.0, context={"load": True})
 
     def close(self) -> None:
-        """End all children. A call that runs is killed and returns `Died`."""
+        """End all children. A running call is killed and returns `Died`."""
         with self._changed:
             self.closed = True
             idle, self._idle = self._idle, []
@@ -312,12 +314,12 @@ class ChildPool:
             child.wait()
 
     def _borrow(self) -> "_ChildProcess | None":
-        """Return a child that is free or new; None after the end."""
+        """Return a free or new child; None if the pool is closed."""
         with self._changed:
             while not self.closed and not self._idle and len(self._busy) + self._starting >= self.size:
                 self._changed.wait()
             while self._idle:
-                child = self._idle.pop()  # the one used last: its memory is warm, and the others may rest
+                child = self._idle.pop()  # the one used last: its memory is warm
                 if child.is_alive:
                     self._busy.add(child)
                     return child
@@ -326,18 +328,19 @@ class ChildPool:
                 return None
             self._starting += 1
         try:
-            child = _ChildProcess()  # takes its time; others may give back and borrow meanwhile
+            child = _ChildProcess()  # slow, so without the lock
         except BaseException:
             with self._changed:
                 self._starting -= 1
                 self._changed.notify()
             raise
-        if self._enlisted(child):
+        if self._add_busy(child):
             return child
         self._give_back(child)
         return None
 
-    def _enlisted(self, child: "_ChildProcess") -> bool:
+    def _add_busy(self, child: "_ChildProcess") -> bool:
+        """Count a new child as busy. Returns whether the pool is still open."""
         with self._changed:
             self._starting -= 1
             self._busy.add(child)
@@ -356,14 +359,14 @@ class ChildPool:
 
 
 class _ChildProcess:
-    """One process, with a thread that takes in its replies and one that passes on its stderr."""
+    """One process, with a thread that reads its replies and one that forwards its stderr."""
 
     def __init__(self) -> None:
         flags: dict[str, Any] = {"start_new_session": True}
         if sys.platform == "win32":
             flags = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
         with parent_pipe() as (self._life, theirs):
-            self.process = subprocess.Popen(  # noqa: S603  # this very interpreter, and words of our own
+            self.process = subprocess.Popen(  # noqa: S603  # this interpreter with fixed arguments
                 [sys.executable, "-P", "-c", _PROGRAM, _PACKAGE_PARENT, *map(str, theirs)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -371,7 +374,7 @@ class _ChildProcess:
                 pass_fds=theirs,
                 **flags,
             )
-        assert self.process.stdin  # noqa: S101  # for type checkers: pipes, as asked for
+        assert self.process.stdin  # noqa: S101  # for type checkers
         assert self.process.stdout  # noqa: S101
         assert self.process.stderr  # noqa: S101
         self.requests: IO[bytes] = self.process.stdin
@@ -380,12 +383,12 @@ class _ChildProcess:
         self.tail = bytearray()
         self.is_alive = True
         self._killed = False
-        self._listener = self._thread(self._listen, self.process.stdout)
-        self._echo = self._thread(self._pass_on, self.process.stderr)
+        self._listener = self._start_thread(self._read_replies, self.process.stdout)
+        self._echo = self._start_thread(self._forward_stderr, self.process.stderr)
         self.send(json.dumps({"path": sys.path, "argv": sys.argv}).encode() + b"\n")
 
     def send(self, line: bytes) -> bool:
-        """Send one line; False if the process is gone, and has not seen it."""
+        """Send one line. Returns False if the process is gone and has not received it."""
         self.tail.clear()
         try:
             self.requests.write(line)
@@ -397,44 +400,48 @@ class _ChildProcess:
         return True
 
     def reply(self, target: FunctionRef, timeout: float) -> Reply | None:
-        """Wait for the reply to what was sent; None if the process was gone before the call began."""
+        """Wait for the reply to the request. Returns None if the process was gone before the call started."""
         seconds = _LOAD_SECONDS
-        line, in_time = self._line(seconds)
+        line, in_time = self._next_line(seconds)
         if line == STARTED_LINE:
             self.loaded.add(target)
             seconds = timeout
-            line, in_time = self._line(seconds)
-        elif line is None and in_time and target in self.loaded:  # killed while it was idle: nobody's fault here
+            line, in_time = self._next_line(seconds)
+        elif line is None and in_time and target in self.loaded:  # killed while it was idle
             return None
-        reply = self._read(line) if in_time else self._timed_out(seconds)
+        if not in_time:
+            self.kill()
+            self.wait()
+            return TimedOut(seconds)
+        reply = self._parse_reply(line)
         if isinstance(reply, Returned):
             self.loaded.add(target)
         return reply
 
     def kill(self) -> None:
-        """End the process and all that it started. May be called from any thread, and again."""
+        """Kill the process and all that it started. May be called from any thread, more than once."""
         self.is_alive = False
         if self._killed and self.process.returncode is not None:
-            return  # its number may be another's by now
+            return  # another process may have its id by now
         self._killed = True
         if sys.platform != "win32":
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
         elif self.process.poll() is None:
             tree = ["taskkill", "/F", "/T", "/PID", str(self.process.pid)]
-            with contextlib.suppress(OSError):
-                subprocess.run(tree, capture_output=True, check=False)  # noqa: S603  # our own words
-        with contextlib.suppress(OSError):
+            with suppress(OSError):
+                subprocess.run(tree, capture_output=True, check=False)  # noqa: S603  # fixed arguments
+        with suppress(OSError):
             self.process.kill()
 
     def dismiss(self) -> None:
-        """Let an idle process end by itself."""
+        """Let an idle process end."""
         self.is_alive = False
-        with contextlib.suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):
             self.requests.close()
 
     def wait(self) -> None:
-        """Wait for the process to end, and help where it does not, so that no zombie is left."""
+        """Wait for the process to end, and kill it if it does not, so that no zombie is left."""
         try:
             self.process.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -442,19 +449,19 @@ class _ChildProcess:
             self.process.wait()
         self._listener.join(_TICK_SECONDS)
         for pipe in (self.requests, *self._life):
-            with contextlib.suppress(OSError, ValueError):
+            with suppress(OSError, ValueError):
                 pipe.close()
 
     def died(self) -> Died:
-        """Say how the process ended; it is ended where it lives."""
+        """Return how the process ended; it is killed if it is alive."""
         self.kill()
         self.wait()
         self._echo.join(_TICK_SECONDS)
         text = _redact_tail(self.tail.decode("utf-8", "replace"))
         return Died(self.process.returncode, text)
 
-    def _line(self, seconds: float) -> tuple[bytes | None, bool]:
-        """Return the next line, None at the end of the process, and whether there was one in time."""
+    def _next_line(self, seconds: float) -> tuple[bytes | None, bool]:
+        """Return the next line, None at the end of the process, and whether it came in time."""
         end = monotonic() + seconds
         while True:
             left = end - monotonic()
@@ -463,43 +470,38 @@ class _ChildProcess:
             except Empty:
                 if left <= 0:
                     return None, False
-                if self.process.poll() is not None:  # something that it had forked holds the pipe open
+                if self.process.poll() is not None:  # a process that it has forked holds the pipe open
                     return None, True
 
-    def _read(self, line: bytes | None) -> Reply:
+    def _parse_reply(self, line: bytes | None) -> Reply:
         try:
-            told = json.loads(line or b"")
-            if told.get("last"):  # what it has taken, or a limit that it could not take off, is nobody else's
+            reply = json.loads(line or b"")
+            if reply.get("last"):  # its memory or its limit would affect the next call
                 self.kill()
                 self.wait()
-            if "raised" in told:
-                return Raised(TaskFailure.from_dict(told["raised"]), told.get("memory"), told.get("taken", 0))
-            return Returned(told["returned"])
-        except (ValueError, KeyError, TypeError, AttributeError):  # the end, or no reply of ours
+            if "raised" in reply:
+                return Raised(TaskFailure.from_dict(reply["raised"]), reply.get("memory"), reply.get("taken", 0))
+            return Returned(reply["returned"])
+        except (ValueError, KeyError, TypeError, AttributeError):  # the process ended, or the reply is not ours
             return self.died()
 
-    def _timed_out(self, seconds: float) -> TimedOut:
-        self.kill()
-        self.wait()
-        return TimedOut(seconds)
-
-    def _thread(self, work: "Callable[[IO[bytes]], None]", stream: IO[bytes]) -> threading.Thread:
+    def _start_thread(self, work: "Callable[[IO[bytes]], None]", stream: IO[bytes]) -> threading.Thread:
         thread = threading.Thread(target=work, args=(stream,), name=f"outlast-child-{self.process.pid}", daemon=True)
         thread.start()
         return thread
 
-    def _listen(self, stream: IO[bytes]) -> None:
+    def _read_replies(self, stream: IO[bytes]) -> None:
         with stream:
             for line in stream:
                 self.replies.put(line)
-        self.kill()  # before it is waited for: until then its number cannot be another's
+        self.kill()  # before the wait, after which another process may get its id
         self.process.wait()
         self.replies.put(None)
 
-    def _pass_on(self, stream: IO[bytes]) -> None:
+    def _forward_stderr(self, stream: IO[bytes]) -> None:
         with stream:
             while chunk := stream.read1(65_536):  # type: ignore[attr-defined]  # a BufferedReader
                 self.tail += chunk
                 del self.tail[:-_TAIL_BYTES]
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     os.write(2, chunk)

@@ -1,9 +1,23 @@
-"""The claim loop of a worker: one thread that settles outcomes, claims tasks and starts them."""
+"""The claim loop of a worker: claim → admit → run → decide → settle.
 
+One thread exchanges tasks with the store. Each `ClaimLoop.tick` does these steps:
+
+1. collect: take the outcomes that runners have finished. A runner runs a task (`execution`) and decides about its
+   outcome (`settlement`).
+2. claim: request as many tasks as there is room for.
+3. settle: write the outcomes, mark starts and claim tasks, in one transaction of the store.
+4. admit: park unknown tasks, end expired tasks, and ask the store for rate limits (`admission`).
+5. run: pass the admitted tasks to the runners (`runners`).
+"""
+
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import islice
+from threading import Event
+from typing import NamedTuple
 
 from outlast.classify import classify
 from outlast.decide.backoff import DoublingPause
@@ -12,86 +26,18 @@ from outlast.errors import LeaseLostError
 from outlast.failure import Category
 from outlast.ports.rows import Claim, Claimed, Kind, Note, Reason, SettleAndClaim, SettleAndClaimResult, Settlement
 from outlast.ports.store import Store
-from outlast.queue.admission import Admission, ClaimPace, ClaimPause
-from outlast.queue.definition import TaskDefinition
-from outlast.queue.execution import release_settlement
+from outlast.queue.admission import Admission, ClaimPace, ClaimPause, start_cooldown
+from outlast.queue.definition import Definition
 from outlast.queue.logs import log
-from outlast.queue.runners import OutcomeQueue, Runners
-from outlast.queue.settlement import PauseClaiming, StartCooldown
+from outlast.queue.runners import Runners
+from outlast.queue.settlement import StartCooldown, release_settlement
 from outlast.queue.suspects import SuspectTurns
 
-_MAX_REFUSALS = 3  # turns
-SettleAnswer = tuple[Kind, int, list[int] | None]
-"""What was settled, of which task, and what the store said: who else has it, or None if it would not take it at all."""
-
-
-def settle_one_by_one(store: Store, turn: SettleAndClaim, refusals: Counter[int]) -> list[SettleAnswer]:
-    """Settle each task of a turn by itself.
-
-    Where the store refuses a settlement, it is tried once more without its texts; what was refused in all its forms for
-    some turns ends the task in the plainest way there is.
-
-    Args:
-        store: Where.
-        turn: What.
-        refusals: In how many turns the settlement of a task was refused; kept up to date.
-    """
-    answers: list[SettleAnswer] = []
-    answer: list[int] | None = None
-    for number, epoch in turn.done:
-        answers.append(
-            (Kind.DONE, number, _try_settle(store, SettleAndClaim(turn.worker_id, [(number, epoch)], [], [])))
-        )
-    for settlement in turn.settlements:
-        number = settlement.task_id
-        forms = (
-            [settlement, _without_texts(settlement)] if refusals[number] < _MAX_REFUSALS else [_last_resort(settlement)]
-        )
-        for form in forms:
-            answer = _try_settle(store, SettleAndClaim(turn.worker_id, [], [form], []))
-            if answer is not None:
-                break
-        else:
-            refusals[number] += 1
-        answers.append((settlement.kind, number, answer))
-    return answers
-
-
-def _last_resort(settlement: Settlement) -> Settlement:
-    """Return the settlement that remains when the store takes no other."""
-    if settlement.kind is Kind.DONE:
-        return settlement._replace(result=None)
-    note = _without_texts(settlement).note or Note("Refused", "the store refused its outcome", "unknown", "", "{}")
-    return Settlement(settlement.task_id, settlement.epoch, Kind.FAIL, note=note, reason=Reason.EXHAUSTED)
-
-
-def _try_settle(store: Store, turn: SettleAndClaim) -> list[int] | None:
-    try:
-        return store.settle_and_claim(turn).refused
-    except LeaseLostError:
-        raise
-    except Exception as error:  # noqa: BLE001  # the others matter as well
-        log.error("the store refused a settlement: %s", classify(error).message)
-        return None
-
-
-def _without_texts(settlement: Settlement) -> Settlement:
-    """Return a settlement without the texts of its error: one of them is what the store refuses."""
-    if settlement.note is None:
-        return settlement
-    note = settlement.note._replace(
-        error_type=settlement.note.error_type.encode("ascii", "replace").decode("ascii"),
-        error_message="the store refused the text of this error",
-        failure="{}",
-        traceback="",
-    )
-    return settlement._replace(note=note)
-
-
-_GATHER_SECONDS = 0.003  # seconds for which outcomes are gathered while more are on their way
-_STALLED_AFTER = 1.0  # seconds without progress after which what has not begun is given back
+_GATHER_SECONDS = 0.003  # seconds to wait for more outcomes while runners are busy
+_STALLED_AFTER = 1.0  # seconds without progress after which tasks that have not started are released
 _STORE_PAUSES = (0.1, 5.0)  # seconds after the first failure of the store, and at most
-_RECONCILE_EVERY = 60.0  # seconds; a database that lost commits may count tasks as ours that we have done with
+_RECONCILE_EVERY = 60.0  # seconds; a database that lost commits may still count finished tasks as ours
+_MAX_REFUSALS = 3  # times that the store may refuse a settlement before its last resort
 _DUE_LATER = {Kind.RETRY, Kind.DEFER, Kind.RELEASE, Kind.CRASH}
 _STORE_OUTAGE = {
     Category.NETWORK,
@@ -102,370 +48,472 @@ _STORE_OUTAGE = {
 }
 
 
+@dataclass
+class WorkerState:
+    """What the threads of a worker share.
+
+    Attributes:
+        worker_id: Its id in the store; another one after a lost lease.
+        stop: Set when the worker is asked to stop.
+        outcomes: Number of recorded outcomes, by kind.
+        pause: The pause after a system failure.
+        stopping: Whether the loop claims nothing more and only finishes what runs.
+        tasks_due: Whether a task may be due, so that the loop claims.
+        suspects_due: Whether a suspect is due.
+        lease_lost: Whether the store has given the tasks to other workers.
+    """
+
+    worker_id: str
+    stop: Event = field(default_factory=Event)
+    outcomes: Counter[Kind] = field(default_factory=Counter)
+    pause: ClaimPause = field(default_factory=ClaimPause)
+    stopping: bool = False
+    tasks_due: bool = False
+    suspects_due: bool = False
+    lease_lost: bool = False
+
+
+@dataclass
+class LoopState:
+    """The tasks of a claim loop, and when it looks for more. Only its own thread changes it.
+
+    Attributes:
+        held: Claims by task id, until their outcomes are written.
+        reserve: Held tasks whose start is not marked.
+        ready: Held tasks whose start is marked, on their way to the runners.
+        running: Number of tasks that the runners have.
+        done: Successes to write, as (id, epoch).
+        settlements: Other outcomes to write.
+        refusals: How often the store refused to settle a task.
+        backlog: Whether the store may have more due tasks.
+        worked: Whether the last tick had something to do.
+        due_at: When the next task is due, if known.
+        checked_at: When the loop last looked for due tasks.
+        progress_at: When a task last started or ended.
+        reconciled_at: When `held` was last compared with the store; minus infinity to do it before the next claim.
+    """
+
+    held: dict[int, Claimed] = field(default_factory=dict)
+    reserve: deque[Claimed] = field(default_factory=deque)
+    ready: deque[Claimed] = field(default_factory=deque)
+    running: int = 0
+    done: list[tuple[int, int]] = field(default_factory=list)
+    settlements: list[Settlement] = field(default_factory=list)
+    refusals: Counter[int] = field(default_factory=Counter)
+    backlog: bool = True
+    worked: bool = True
+    due_at: float | None = None
+    checked_at: float = field(default_factory=time.monotonic)
+    progress_at: float = field(default_factory=time.monotonic)
+    reconciled_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def unstarted(self) -> int:
+        """Number of tasks that the runners do not have yet."""
+        return len(self.reserve) + len(self.ready)
+
+    def expect_due(self, seconds: float) -> None:
+        """Look for due tasks in so many seconds, or earlier if that is planned already."""
+        at = time.monotonic() + seconds
+        self.due_at = at if self.due_at is None else min(at, self.due_at)
+
+
 class ClaimLoop:
     """Moves tasks between the store and the runners.
 
     Args:
-        store: Where tasks are.
-        worker_id: Whose; it changes when a lease was lost.
-        definitions: The tasks that are known, by name.
-        queues: Where to look.
-        runners: Who runs them.
-        tray: Where they put outcomes.
-        limits: Of resources, across all workers; by name.
+        store: The store with the tasks.
+        worker: What the threads of the worker share.
+        definitions: The known tasks, by name.
+        queues: The queues to claim from.
+        runners: Run the tasks, and put their outcomes into a queue.
+        holds_lease: Returns whether the lease is certainly valid; nothing is claimed without it.
+        limits: The limits of resources across all workers, by name.
     """
 
     def __init__(
         self,
         store: Store,
-        worker_id: str,
-        definitions: Mapping[str, TaskDefinition[Any, Any]],
+        worker: WorkerState,
+        definitions: Mapping[str, Definition],
         queues: tuple[str, ...],
         runners: Runners,
-        tray: OutcomeQueue,
+        holds_lease: Callable[[], bool] = lambda: True,
         limits: Mapping[str, ResourceLimit] | None = None,
     ) -> None:
-        """Begin with empty hands."""
-        self.store, self.worker_id, self.queues = store, worker_id, queues
-        self.runners, self.tray = runners, tray
-        self.admitting = Admission(store, definitions, {} if limits is None else limits)
+        self.store, self.worker, self.queues = store, worker, queues
+        self.runners, self.outcome_queue, self.holds_lease = runners, runners.outcome_queue, holds_lease
+        self.state = LoopState()
         self.pace = ClaimPace(runners.concurrency, time.monotonic())
-        self.pause = ClaimPause()
-        self.held: dict[int, Claimed] = {}
-        self.may_claim: Callable[[], bool] = lambda: True
-        self.stop_requested: Callable[[], bool] = lambda: False
-        self.stopping = self.signalled = self.lease_lost = False
-        self.suspects = False
-        self.outcomes: Counter[Kind] = Counter()
-        self._reserve: deque[Claimed] = deque()
-        self._ready: deque[Claimed] = deque()
-        self._unwritten: list[Settlement] = []
-        self._refusals: Counter[int] = Counter()
-        self._done: list[tuple[int, int]] = []
-        self._running = 0
-        self._backlog = True
-        self._alone = SuspectTurns()
+        self._admission = Admission(store, definitions, {} if limits is None else limits)
+        self._suspect_turns = SuspectTurns()
         self._store_pause = DoublingPause(*_STORE_PAUSES)
-        self._unsure = False
-        self._worked = True
-        self._due_at: float | None = None
-        self._moved_at = self._looked_at = self._sure_at = time.monotonic()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is in its hands and nothing was to be had the last time it looked."""
-        return not self.held and not self._backlog and not self.signalled and not self.unsettled
+        """Whether it holds no task, and found none when it last looked."""
+        return not (self.state.held or self.state.backlog or self.worker.tasks_due or self.unsettled)
 
     @property
     def unsettled(self) -> int:
-        """How many outcomes are not in the store yet."""
-        return len(self._done) + len(self._unwritten) + len(self.tray.outcomes)
+        """Number of outcomes that are not in the store yet."""
+        return len(self.state.done) + len(self.state.settlements) + len(self.outcome_queue.outcomes)
 
-    def unwritten(self) -> tuple[list[tuple[int, int]], list[Settlement]]:
-        """Return the outcomes that are not in the store yet."""
-        self._gather()
-        return self._done, self._unwritten
+    def tick(self, timeout: float) -> None:
+        """Wait for something to do, for at most `timeout` seconds, and do it.
 
-    def step(self, patience: float) -> None:
-        """Wait for something to do, for so many seconds at most, and do it."""
-        self._wait(patience)
-        self._gather()
-        if time.monotonic() - self._sure_at > _RECONCILE_EVERY:
-            self._unsure = True
-        if self._unsure and not self._reconcile():
+        Raises:
+            LeaseLostError: If the store has given the tasks to other workers.
+        """
+        self._wait(timeout)
+        self.collect_outcomes()
+        if not self._reconcile():
             return
-        self._look()
-        claim = self._claim()
-        start = self._next_to_start()
-        self._worked = claim is not None or bool(start or self._done or self._unwritten)
-        if not self._worked:
+        self._check_due()
+        request = self._next_request()
+        self.state.worked = request is not None
+        if request is None:
             return
-        self._place_retries()
-        turn = SettleAndClaim(
-            self.worker_id, self._done, self._unwritten, [(each.id, each.epoch) for each in start], claim
-        )
-        turned = self._turn(turn)
-        if turned is not None:
-            self._apply_exchange(turn, turned, start)
+        result = self._settle_and_claim(request)
+        if result is None:
+            return
+        self._apply_settled(request, result)
+        self._apply_claimed(request, result)
+        self._admit_and_run()
 
-    def lost(self) -> None:
-        """Forget everything: the store has given it to others. What runs already runs on for nothing."""
-        self._running -= len(self.runners.take_back())
-        self.held.clear()
-        self._reserve.clear()
-        self._ready.clear()
-        self._done, self._unwritten = [], []
-        self._refusals.clear()
-        self.admitting.forget()
-        self._alone.task = None
-        self._backlog = True
+    def forget_tasks(self) -> None:
+        """Forget all tasks after a lost lease. Those that run continue, but their outcomes are dropped."""
+        running = self.state.running - len(self.runners.take_back())
+        self.state = LoopState(running=running, due_at=self.state.due_at, reconciled_at=self.state.reconciled_at)
+        self._admission.forget_tasks()
+        self._suspect_turns.task = None
 
-    def give_back(self) -> None:
-        """Give back all that has not begun."""
-        taken = self.runners.take_back()
-        self._running -= len(taken)
-        self._unwritten += [release_settlement(claimed) for claimed in (*taken, *self._reserve, *self._ready)]
-        self._reserve.clear()
-        self._ready.clear()
+    def release_unstarted(self) -> None:
+        """Return all tasks that have not started to the queue."""
+        state, taken = self.state, self.runners.take_back()
+        state.running -= len(taken)
+        state.settlements += [release_settlement(each) for each in (*taken, *state.reserve, *state.ready)]
+        state.reserve.clear()
+        state.ready.clear()
 
-    def _wait(self, patience: float) -> None:
+    def collect_outcomes(self) -> None:
+        """Take the outcomes of the runners. Those of tasks that other workers have by now are dropped."""
+        state, now = self.state, time.monotonic()
+        taken = self.outcome_queue.take()
+        if taken:
+            self.pace.finished(len(taken), now)
+            state.progress_at = now
+        state.running -= len(taken)
+        cooldowns: dict[str, StartCooldown] = {}
+        for task_id, epoch, settlement, cooldown, pause in taken:
+            if cooldown is not None:
+                longest = cooldowns.setdefault(cooldown.resource, cooldown)
+                if cooldown.seconds > longest.seconds:
+                    cooldowns[cooldown.resource] = cooldown
+            if pause is not None:
+                seconds = self.worker.pause.failed(now, pause)
+                log.error("claiming pauses for %.0f s because of a system failure: %s", seconds, pause)
+            claimed = state.held.get(task_id)
+            if claimed is None or claimed.epoch != epoch:  # after a lost lease, another claim may hold the task
+                continue
+            if settlement is None:
+                state.done.append((task_id, epoch))
+            else:
+                state.settlements.append(settlement)
+        for each in cooldowns.values():
+            start_cooldown(self.store, each)
+        if state.done:
+            self.worker.pause.succeeded(now)
+        self._release_stalled(now)
+
+    def _release_stalled(self, now: float) -> None:
+        """Release tasks that have not started if the running ones make no progress, so that other workers run them."""
+        state = self.state
+        waiting = state.unstarted + max(0, state.running - self.pace.concurrency)
+        if waiting and now - state.progress_at > _STALLED_AFTER:
+            self.release_unstarted()
+            self.pace.stalled(now)
+            state.progress_at = now
+
+    def _wait(self, timeout: float) -> None:
+        state, queue = self.state, self.outcome_queue
         if self._store_pause.seconds:
-            self._rest()
-        elif not (self._worked and self._can_claim_now()):
-            if self._due_at is not None and not self.stopping and not self._backlog:
-                patience = min(patience, max(0.0, self._due_at - time.monotonic()))
-            self.tray.wake.wait(patience)
-        finished = len(self.tray.outcomes)
-        if 0 < finished < min(self._running, self.pace.ahead // 2) and not self.stopping:
-            self.tray.idle.wait(_GATHER_SECONDS)
+            self._wait_for_store()
+        elif not (state.worked and self._can_claim_now()):
+            if state.due_at is not None and not self.worker.stopping and not state.backlog:
+                timeout = min(timeout, max(0.0, state.due_at - time.monotonic()))
+            queue.wake.wait(timeout)
+        if 0 < len(queue.outcomes) < min(state.running, self.pace.ahead // 2) and not self.worker.stopping:
+            queue.idle.wait(_GATHER_SECONDS)
 
-    def _rest(self) -> None:
-        """Leave a store alone that fails, for as long as was said; not for longer than it takes to be told to stop."""
+    def _wait_for_store(self) -> None:
+        """Pause after a failure of the store. A stop ends the pause early."""
         end = time.monotonic() + self._store_pause.seconds
-        while (left := end - time.monotonic()) > 0 and not self.stopping and not self.stop_requested():
+        while (left := end - time.monotonic()) > 0 and not self.worker.stopping and not self.worker.stop.is_set():
             time.sleep(min(left, 0.1))
 
     def _can_claim_now(self) -> bool:
-        """Tell whether there is room: a batch is fetched while another one runs."""
-        running = self._running - len(self.tray.outcomes)
-        return self._backlog and not self.stopping and running <= self.pace.concurrency + self.pace.ahead - 1
+        """Return whether there is room for another batch while the last one runs."""
+        running = self.state.running - len(self.outcome_queue.outcomes)
+        has_room = running <= self.pace.concurrency + self.pace.ahead - 1
+        return self.state.backlog and not self.worker.stopping and has_room
 
-    def _gather(self) -> None:
-        """Take outcomes from the tray."""
-        taken = self.tray.take()
-        now = time.monotonic()
-        if taken:
-            self.pace.finished(len(taken), now)
-            self._moved_at = now
-        self._running -= len(taken)
-        cools: dict[str, StartCooldown] = {}
-        for outcomes in taken:
-            for outcome in outcomes:
-                if isinstance(outcome, StartCooldown):
-                    cools[outcome.resource] = max(
-                        cools.get(outcome.resource, outcome), outcome, key=lambda each: each.seconds
-                    )
-                else:
-                    self._file_outcome(outcome, now)
-        for cool in cools.values():
-            self._cool(cool)
-        if self._done:
-            self.pause.succeeded(now)
-        waits = len(self._reserve) + len(self._ready) + max(0, self._running - self.pace.concurrency)
-        if waits and now - self._moved_at > _STALLED_AFTER:
-            self.give_back()
-            self.pace.stalled(now)
-            self._moved_at = now
-
-    def _file_outcome(self, outcome: tuple[int, int] | Settlement | PauseClaiming, now: float) -> None:
-        """Put an outcome where it belongs; what concerns a task that is not ours any more is dropped."""
-        match outcome:
-            case Settlement():
-                if self._is_ours(outcome.task_id, outcome.epoch):
-                    self._unwritten.append(outcome)
-            case PauseClaiming(reason):
-                seconds = self.pause.failed(now, reason)
-                log.error("claiming pauses for %.0f s because of a system failure: %s", seconds, reason)
-            case (number, epoch):
-                if self._is_ours(number, epoch):
-                    self._done.append((number, epoch))
-
-    def _is_ours(self, number: int, epoch: int) -> bool:
-        """Tell whether a task is in our hands by the same claim: after a lost lease we may have it by another one."""
-        claimed = self.held.get(number)
-        return claimed is not None and claimed.epoch == epoch
-
-    def _cool(self, cool: StartCooldown) -> None:
+    def _reconcile(self) -> bool:
+        """Release what the store counts as ours and we do not hold, such as claims of an exchange without an answer."""
+        if time.monotonic() - self.state.reconciled_at <= _RECONCILE_EVERY:
+            return True
         try:
-            self.store.start_cooldown(cool.resource, cool.seconds, cool.reason)
-        except Exception as error:  # noqa: BLE001  # the task itself is put off all the same
-            log.warning("could not start the cooldown of %s: %s", cool.resource, classify(error).message)
+            self.store.reconcile(self.worker.worker_id, list(self.state.held))
+        except Exception as error:  # noqa: BLE001  # tried again soon
+            self._pause_after_store_error(error)
+            return False
+        self.state.reconciled_at = time.monotonic()
+        return True
 
-    def _look(self) -> None:
-        """See whether there is something to claim, when a time has come or nobody has called for a while."""
-        now = time.monotonic()
-        if self.signalled:
-            self.signalled, self._backlog = False, True
+    def _check_due(self) -> None:
+        """Ask the store for due tasks, if the time has come and no notification arrived."""
+        state, now = self.state, time.monotonic()
+        if self.worker.tasks_due:
+            self.worker.tasks_due, state.backlog = False, True
             return
-        due = self._due_at is not None and now >= self._due_at
-        if self._backlog or self.stopping or not (due or now - self._looked_at >= self.store.poll):
+        is_time = (state.due_at is not None and now >= state.due_at) or now - state.checked_at >= self.store.poll
+        if state.backlog or self.worker.stopping or not is_time:
             return
-        self._looked_at, self._due_at = now, None
+        state.checked_at, state.due_at = now, None
         try:
             wait = self.store.next_due(self.queues)
             if wait == 0:
-                self._backlog = True
-                self.suspects = self.suspects or self.store.suspects_due(self.queues)
+                state.backlog = True
+                self.worker.suspects_due = self.worker.suspects_due or self.store.suspects_due(self.queues)
             elif wait is not None:
-                self._look_again_in(wait)
-        except Exception as error:  # noqa: BLE001  # looked for again soon
-            self._troubled(error)
+                state.expect_due(wait)
+        except Exception as error:  # noqa: BLE001  # tried again soon
+            self._pause_after_store_error(error)
 
-    def _look_again_in(self, seconds: float) -> None:
-        """Look again in so many seconds, unless there is a reason to do it earlier."""
-        at = time.monotonic() + seconds
-        if self._due_at is None or at < self._due_at:
-            self._due_at = at
-
-    def _claim(self) -> Claim | None:
-        if self.stopping or not self._backlog or self._alone.task is not None or self._unsure or not self.may_claim():
+    def _next_request(self) -> SettleAndClaim | None:
+        """Return what to write and to claim; None if there is nothing to do."""
+        state, claim = self.state, self._next_claim()
+        free = max(0, self.pace.concurrency - state.running - len(state.ready))
+        start = [(each.id, each.epoch) for each in islice(state.reserve, free)]
+        if claim is None and not (start or state.done or state.settlements):
             return None
-        now = time.monotonic()
-        if self._alone.waits(now, due=self.suspects):
-            if self.held:
+        try:
+            self._admission.place_retries(state.settlements, state.held)
+        except Exception as error:  # noqa: BLE001  # the retry budget is asked for again when they start
+            self._pause_after_store_error(error)
+        return SettleAndClaim(self.worker.worker_id, state.done, state.settlements, start, claim)
+
+    def _next_claim(self) -> Claim | None:
+        state, turns, now = self.state, self._suspect_turns, time.monotonic()
+        if self.worker.stopping or not state.backlog or turns.task is not None or not self.holds_lease():
+            return None
+        if turns.waits(now, due=self.worker.suspects_due):
+            if state.held:
                 return None
-            if self._suspect_still_due():
+            if self._is_suspect_still_due():
                 return Claim(self.queues, 1, 1, suspect=True)
-            self._alone.ended(now)
-        ahead = self.pace.ahead
-        unbegun = len(self._reserve) + len(self._ready)
-        free = self.pace.concurrency - self._running - unbegun
-        in_hand = self._running + unbegun
-        if in_hand > self.pace.concurrency + ahead:
+            turns.ended(now)
+        concurrency, ahead = self.pace.concurrency, self.pace.ahead
+        total = state.running + state.unstarted
+        if total > concurrency + ahead:
             return None
-        batch = self.pace.concurrency + ahead + self.pace.held
-        limit = self.pause.limit(now, min(batch, batch + ahead - in_hand))
+        batch = concurrency + ahead + self.pace.held
+        limit = self.worker.pause.limit(now, min(batch, batch + ahead - total))
         if limit <= 0:
             return None
-        self.queues = (*self.queues[1:], self.queues[0])  # each queue is the first one in turn
-        return Claim(self.queues, limit, max(0, min(limit, free + 2 * ahead)))
+        self.queues = (*self.queues[1:], self.queues[0])  # each queue comes first in turn
+        return Claim(self.queues, limit, max(0, min(limit, concurrency - total + 2 * ahead)))
 
-    def _suspect_still_due(self) -> bool:
-        """Tell whether a suspect can still be had: other workers may have begun theirs while our tasks ended."""
+    def _is_suspect_still_due(self) -> bool:
+        """Return whether a suspect is still due: other workers may have claimed it while our tasks ended."""
         try:
-            self.suspects = self.store.suspects_due(self.queues)
+            self.worker.suspects_due = self.store.suspects_due(self.queues)
         except Exception as error:  # noqa: BLE001  # asked again soon
-            self._troubled(error)
+            self._pause_after_store_error(error)
             return False
-        return self.suspects
+        return self.worker.suspects_due
 
-    def _next_to_start(self) -> list[Claimed]:
-        """Choose from the reserve whose start is marked next."""
-        free = self.pace.concurrency - self._running - len(self._ready)
-        return [self._reserve[place] for place in range(min(len(self._reserve), max(0, free)))]
-
-    def _turn(self, turn: SettleAndClaim) -> SettleAndClaimResult | None:
+    def _settle_and_claim(self, request: SettleAndClaim) -> SettleAndClaimResult | None:
+        """Exchange outcomes for tasks. Returns None if the store failed; the outcomes are then kept."""
         try:
-            turned = self.store.settle_and_claim(turn)
+            result = self.store.settle_and_claim(request)
         except LeaseLostError:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever a database says, the worker goes on
-            self._unsure = True  # it may have been done all the same
-            self._troubled(error)
-            return self._settle_each(turn, error)
+        except Exception as error:  # noqa: BLE001  # an error of the database must not end the worker
+            self.state.reconciled_at = -math.inf  # the transaction may have been committed
+            self._pause_after_store_error(error)
+            if classify(error).category not in _STORE_OUTAGE:
+                self._settle_each(request)
+            return None
         if self._store_pause.seconds:
             log.warning("the store is available again")
             self._store_pause.reset()
-        return turned
+        return result
 
-    def _place_retries(self) -> None:
-        """See that retries keep to the budgets of their resources."""
-        try:
-            self.admitting.place_retries(self._unwritten, self.held)
-        except Exception as error:  # noqa: BLE001  # the budget is asked for once more where they start
-            self._troubled(error)
-
-    def _reconcile(self) -> bool:
-        """Give back what an unanswered turn may have claimed for us."""
-        try:
-            self.store.reconcile(self.worker_id, list(self.held))
-        except Exception as error:  # noqa: BLE001  # tried again soon
-            self._troubled(error)
-            return False
-        self._unsure, self._sure_at = False, time.monotonic()
-        return True
-
-    def _troubled(self, error: Exception) -> None:
+    def _pause_after_store_error(self, error: Exception) -> None:
         failure = classify(error)
         seconds = self._store_pause.grow()
         log.error("the store failed (%s), retrying in %.1f s: %s", failure.category, seconds, failure.message)
 
-    def _settle_each(self, turn: SettleAndClaim, error: Exception) -> SettleAndClaimResult | None:
-        """Settle one by one, when something in the batch itself is what the store refuses."""
-        if classify(error).category in _STORE_OUTAGE or not (turn.done or turn.settlements):
-            return None
-        kept: set[int] = set()
-        for kind, number, answer in settle_one_by_one(self.store, turn, self._refusals):
-            if answer is None:  # tried again, in the end in another form; what is done must not be done twice
-                kept.add(number)
+    def _settle_each(self, request: SettleAndClaim) -> None:
+        """Settle tasks one by one, because the store refuses one of them."""
+        if not (request.done or request.settlements):
+            return
+        state, kept = self.state, set[int]()
+        for kind, task_id, refused in settle_one_by_one(self.store, request, state.refusals):
+            if refused is None:  # tried again, finally in another form; a finished task must not run twice
+                kept.add(task_id)
                 continue
-            self.outcomes[kind] += answer == []
-            self.held.pop(number, None)
-            self.admitting.settled(number, kind)
-            self._refusals.pop(number, None)
-        self._done = [pair for pair in turn.done if pair[0] in kept]
-        self._unwritten = [each for each in turn.settlements if each.task_id in kept]
+            self.worker.outcomes[kind] += refused == []
+            state.held.pop(task_id, None)
+            self._admission.record_settled(task_id, kind)
+            state.refusals.pop(task_id, None)
+        state.done = [pair for pair in request.done if pair[0] in kept]
+        state.settlements = [each for each in request.settlements if each.task_id in kept]
         self._end_suspect_turn()
         if not kept:
             self._store_pause.reset()
-        return None
 
     def _end_suspect_turn(self) -> None:
-        if self._alone.task is not None and self._alone.task not in self.held:
-            self._alone.ended(time.monotonic())
-            self.suspects = self._backlog = True  # where there was one there may be more; others get their turn as well
+        turns = self._suspect_turns
+        if turns.task is not None and turns.task not in self.state.held:
+            turns.ended(time.monotonic())
+            self.worker.suspects_due = self.state.backlog = True  # there may be more; others have their turn first
 
-    def _apply_exchange(self, turn: SettleAndClaim, turned: SettleAndClaimResult, start: list[Claimed]) -> None:
-        """Take in what a turn gave, and hand tasks to the runners."""
-        self.admitting.wrote(turn)
-        for number, _ in turn.done:
-            self.held.pop(number, None)
-        for settlement in turn.settlements:
-            self.held.pop(settlement.task_id, None)
-            if settlement.kind in _DUE_LATER:
-                self._look_again_in(settlement.delay)
+    def _apply_settled(self, request: SettleAndClaim, result: SettleAndClaimResult) -> None:
+        """Drop the tasks whose outcomes are written, and count them."""
+        state, refused, outcomes = self.state, set(result.refused), self.worker.outcomes
+        self._admission.record_written(request)
+        for task_id, _ in request.done:
+            state.held.pop(task_id, None)
+        outcomes[Kind.DONE] += sum(task_id not in refused for task_id, _ in request.done)
+        for each in request.settlements:
+            state.held.pop(each.task_id, None)
+            if each.kind in _DUE_LATER:
+                state.expect_due(each.delay)
+            is_limited = each.kind is Kind.RELEASE and each.delay > 0  # released because of a limit: not an outcome
+            if each.task_id not in refused and not is_limited:
+                outcomes[each.kind] += 1
+        state.done, state.settlements = [], []
         self._end_suspect_turn()
-        self._done, self._unwritten = [], []
-        gone = set(turned.refused)
-        self.outcomes[Kind.DONE] += len(turn.done)
-        self.outcomes.update(
-            each.kind for each in turn.settlements if each.task_id not in gone and not _is_limit_release(each)
-        )
-        if gone:
-            self.outcomes[Kind.DONE] -= sum(number in gone for number, _ in turn.done)
-            log.warning("%d results were refused: other workers have the tasks", len(gone))
-        for claimed in start:
-            self._reserve.popleft()
-            if claimed.id not in gone:
-                self._ready.append(claimed)
-            else:
-                self.held.pop(claimed.id, None)
-        if turn.claim is not None:
-            self._learn(turn.claim, turned)
-        for claimed in turned.claimed:
-            self.held[claimed.id] = claimed
-            (self._ready if claimed.started else self._reserve).append(claimed)
-        self._start_ready()
+        if refused:
+            log.warning("%d results were refused: other workers have the tasks", len(refused))
 
-    def _learn(self, claim: Claim, turned: SettleAndClaimResult) -> None:
-        """Draw from what a claim gave whether there is more."""
-        self._looked_at = time.monotonic()
-        self._backlog = len(turned.claimed) >= claim.limit
+    def _apply_claimed(self, request: SettleAndClaim, result: SettleAndClaimResult) -> None:
+        """Take in the tasks whose start is marked, and the claimed tasks."""
+        state, refused = self.state, set(result.refused)
+        for _ in request.start:
+            claimed = state.reserve.popleft()
+            if claimed.id in refused:
+                state.held.pop(claimed.id, None)
+            else:
+                state.ready.append(claimed)
+        if request.claim is not None:
+            self._update_backlog(request.claim, result.claimed)
+        for claimed in result.claimed:
+            state.held[claimed.id] = claimed
+            (state.ready if claimed.started else state.reserve).append(claimed)
+
+    def _update_backlog(self, claim: Claim, claimed: list[Claimed]) -> None:
+        state, turns = self.state, self._suspect_turns
+        state.checked_at = time.monotonic()
+        state.backlog = len(claimed) >= claim.limit
         if claim.suspect:
-            self.suspects, self._backlog = False, True
-            if turned.claimed:
-                self._alone.task = turned.claimed[0].id
+            self.worker.suspects_due, state.backlog = False, True
+            if claimed:
+                turns.task = claimed[0].id
             else:
-                self._alone.ended(self._looked_at)
-        elif not turned.claimed:
-            self._alone.end_rest()
-            self._backlog = self.suspects
+                turns.ended(state.checked_at)
+        elif not claimed:
+            turns.end_rest()
+            state.backlog = self.worker.suspects_due
 
-    def _start_ready(self) -> None:
-        batch, settlements, limited, error = self.admitting.admit_ready(self._ready)
-        self._unwritten += settlements
-        if error is not None:
-            self._troubled(error)
-        elif limited:
-            self._look_again_in(0.0)  # what comes back does so one by one, and nobody calls
-        if self._unwritten:
-            self.tray.wake.set()
-        self._running += len(batch)
-        if batch:
-            self._moved_at = time.monotonic()
-            self.runners.start(batch)
+    def _admit_and_run(self) -> None:
+        state = self.state
+        admitted = self._admission.admit_ready(state.ready)
+        state.settlements += admitted.settlements
+        if admitted.error is not None:
+            self._pause_after_store_error(admitted.error)
+        elif admitted.limited:
+            state.expect_due(0.0)  # released tasks become due one by one, without a notification
+        if state.settlements:
+            self.outcome_queue.wake.set()
+        state.running += len(admitted.batch)
+        if admitted.batch:
+            state.progress_at = time.monotonic()
+            self.runners.start(admitted.batch)
 
 
-def _is_limit_release(settlement: Settlement) -> bool:
-    """Tell whether a task was given back because of a limit, which is no outcome."""
-    return settlement.kind is Kind.RELEASE and settlement.delay > 0
+class SettleAnswer(NamedTuple):
+    """What the store answered to one settlement.
+
+    Attributes:
+        kind: What was settled.
+        task_id: The task.
+        refused: The task if another worker has it, else empty; None if the store failed.
+    """
+
+    kind: Kind
+    task_id: int
+    refused: list[int] | None
+
+
+def settle_one_by_one(store: Store, request: SettleAndClaim, refusals: Counter[int]) -> list[SettleAnswer]:
+    """Settle each task of a request in its own transaction.
+
+    If the store refuses a settlement, it is tried again without its texts. After some refusals of both, the task ends
+    as a dead letter without them.
+
+    Args:
+        store: The store.
+        request: The settlements.
+        refusals: How often the store refused each task; updated.
+    """
+    answers = []
+    for pair in request.done:
+        refused = _try_settle(store, SettleAndClaim(request.worker_id, [pair], [], []))
+        answers.append(SettleAnswer(Kind.DONE, pair[0], refused))
+    for settlement in request.settlements:
+        task_id, refused = settlement.task_id, None
+        forms = [settlement, _without_texts(settlement)]
+        if refusals[task_id] >= _MAX_REFUSALS:
+            forms = [_last_resort(settlement)]
+        for form in forms:
+            refused = _try_settle(store, SettleAndClaim(request.worker_id, [], [form], []))
+            if refused is not None:
+                break
+        else:
+            refusals[task_id] += 1
+        answers.append(SettleAnswer(settlement.kind, task_id, refused))
+    return answers
+
+
+def _try_settle(store: Store, request: SettleAndClaim) -> list[int] | None:
+    try:
+        return store.settle_and_claim(request).refused
+    except LeaseLostError:
+        raise
+    except Exception as error:  # noqa: BLE001  # the others are settled too
+        log.error("the store refused a settlement: %s", classify(error).message)
+        return None
+
+
+def _last_resort(settlement: Settlement) -> Settlement:
+    """Return the plainest settlement that ends the task."""
+    if settlement.kind is Kind.DONE:
+        return settlement._replace(result=None)
+    note = _without_texts(settlement).note or Note("Refused", "the store refused its outcome", "unknown", "", "{}")
+    return Settlement(settlement.task_id, settlement.epoch, Kind.FAIL, note=note, reason=Reason.EXHAUSTED)
+
+
+def _without_texts(settlement: Settlement) -> Settlement:
+    """Return a settlement without the texts of its error, one of which the store may have refused."""
+    if settlement.note is None:
+        return settlement
+    note = settlement.note._replace(
+        error_type=settlement.note.error_type.encode("ascii", "replace").decode("ascii"),
+        error_message="the store refused the text of this error",
+        failure="{}",
+        traceback="",
+    )
+    return settlement._replace(note=note)

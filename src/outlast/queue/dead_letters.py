@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from outlast.decide.limits import per_second
 from outlast.errors import ConfigError, PayloadError
@@ -14,6 +14,7 @@ from outlast.ports.store import Store
 from outlast.ports.triage import NewReplay, PayloadEdit, Replay, ReplayState
 from outlast.queue.audit import os_user, write_audit
 from outlast.queue.masking import masked_parameters, masked_text
+from outlast.queue.payload import ENCODER
 from outlast.queue.payload_patch import apply_patch, masked_values
 from outlast.queue.task_reader import enum_member
 from outlast.redact import MASK
@@ -56,27 +57,22 @@ class DeadLetterTriage:
     """
 
     def __init__(self, store: Store) -> None:
-        """Keep the store."""
         self._store = store
 
     def dry_run(self, number: int | None = None, **which: Any) -> DryRun:
         """Return how many dead letters a replay or a discard would affect. Takes the arguments of `replay`."""
         if number is not None:
             which = {"ids": (number,)}
-        limit: int | None = which.pop("limit", None)
-        check_filter_given(which)
-        wanted = dead_letter_filter(which)
+        wanted, limit = _pop_filter(which)
         if limit is not None:
             return _count_by_paging(self._store, wanted, limit)
         groups = {each.fingerprint: each.size for each in self._store.groups(wanted)}
-        known = self._store.dead_letter_counts()
+        known, count = self._store.dead_letter_counts(), self._store.count_dead_letters
         names = {task for task, _ in known if wanted.task_type in {None, task}}
-        tasks = {name: self._store.count_dead_letters(wanted._replace(task_type=name)) for name in names}
+        tasks = {name: count(wanted._replace(task_type=name)) for name in names}
         names = {kind for _, kind in known if wanted.category in {None, kind}}
-        kinds = {name: self._store.count_dead_letters(wanted._replace(category=name)) for name in names}
-        return DryRun(
-            self._store.count_dead_letters(wanted), _largest_first(groups), _largest_first(tasks), _largest_first(kinds)
-        )
+        kinds = {name: count(wanted._replace(category=name)) for name in names}
+        return DryRun(count(wanted), *map(_largest_first, (groups, tasks, kinds)))
 
     def replay_later(
         self,
@@ -96,18 +92,11 @@ class DeadLetterTriage:
             why: Their reason.
             which: The filters of `replay`.
         """
-        limit: int | None = which.pop("limit", None)
-        check_filter_given(which)
+        wanted, limit = _pop_filter(which)
+        wanted = wanted._replace(limit=limit)
         speed = None if rate is None else per_second("rate", rate)
-        wanted = dead_letter_filter(which, limit=limit)
-        write_audit(
-            self._store,
-            "begin_replay",
-            audit_subject(wanted),
-            filter_detail(wanted) | {"canary": canary, "rate": speed},
-            who=who,
-            why=why,
-        )
+        detail = wanted._asdict() | {"canary": canary, "rate": speed}
+        write_audit(self._store, "begin_replay", audit_subject(wanted), detail, who=who, why=why)
         return self._store.add_replay(NewReplay(wanted, canary, speed, who or os_user(), why))
 
     def replays(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
@@ -122,8 +111,7 @@ class DeadLetterTriage:
         """
         found = self._store.replay_run(number)
         if found is None:
-            message = f"replay {number} does not exist"
-            raise LookupError(message)
+            raise LookupError(f"replay {number} does not exist")
         return found
 
     def stop_replay(self, number: int, *, who: str | None = None, why: str = "") -> bool:
@@ -145,8 +133,7 @@ class DeadLetterTriage:
         write_audit(self._store, "resume_replay", f"replay:{number}", who=who, why=why)
         found = self._store.resume_replay(number)
         if found is None:
-            message = f"replay {number} is {there.state}; only a stopped replay can be resumed"
-            raise ConfigError(message)
+            raise ConfigError(f"replay {number} is {there.state}; only a stopped replay can be resumed")
         return found
 
     def edit(
@@ -172,25 +159,17 @@ class DeadLetterTriage:
             ConfigError: If this app does not have the task.
             PayloadError: If the patch is not valid, or the result does not match the parameters of the task.
         """
-        letter = self._store.dead_letter(number)
-        if letter is None:
-            message = f"dead letter {number} does not exist"
-            raise LookupError(message)
+        letter = self._letter(number)
         if definition is None or definition.name != letter.task_type:
-            message = f"this app has no task {letter.task_type!r}, so its arguments cannot be checked"
-            raise ConfigError(message)
+            raise ConfigError(f"this app has no task {letter.task_type!r}, so its arguments cannot be checked")
         after = apply_patch(letter.parameters, patch)
         _check_arguments(definition, after)
-        author = who or os_user()
-        write_audit(
-            self._store, "edit_dead_letter", f"dead_letter:{number}",
-            {"task": letter.original_task_id, "operations": _patch_operations(patch)}, who=author, why=why,
-        )  # fmt: skip
-        text = json.dumps(patch, ensure_ascii=False, separators=(",", ":"))
-        became = self._store.edit_payload(number, letter.parameters, after, text, author, why)
+        author, operations = who or os_user(), [f"{each['op']} {each['path']}" for each in cast(Any, patch)]
+        detail = {"task": letter.original_task_id, "operations": operations}  # without values
+        write_audit(self._store, "edit_dead_letter", f"dead_letter:{number}", detail, who=author, why=why)
+        became = self._store.edit_payload(number, letter.parameters, after, ENCODER.encode(patch), author, why)
         if became != "edited":
-            message = f"dead letter {number} {_EDIT_REFUSALS[became]}"
-            raise LookupError(message)
+            raise LookupError(f"dead letter {number} {_EDIT_REFUSALS[became]}")
         return self._store.edits(letter.original_task_id)[-1]
 
     def edits(self, task_id: int) -> list[PayloadEdit]:
@@ -213,8 +192,7 @@ class DeadLetterTriage:
             ConfigError: If it is not a valid duration.
         """
         if not 0 <= seconds <= _LONGEST_SNOOZE:
-            message = f"a snooze of {seconds!r} seconds is not valid; give 0 to end it, or up to a year"
-            raise ConfigError(message)
+            raise ConfigError(f"a snooze of {seconds!r} seconds is not valid; give 0 to end it, or up to a year")
         if not seconds:
             return self.reopen(fingerprint, who=who)
         return self._marked(fingerprint, "snooze_group", who, snooze=float(seconds))
@@ -235,20 +213,23 @@ class DeadLetterTriage:
             ConfigError: If the note is too long.
         """
         if len(text) > _LONGEST_NOTE:
-            message = f"the note has {len(text)} characters; the limit is {_LONGEST_NOTE}"
-            raise ConfigError(message)
+            raise ConfigError(f"the note has {len(text)} characters; the limit is {_LONGEST_NOTE}")
         return self._marked(fingerprint, "note_group", who, note=text)
+
+    def _letter(self, number: int) -> DeadLetter:
+        letter = self._store.dead_letter(number)
+        if letter is None:
+            raise LookupError(f"dead letter {number} does not exist")
+        return letter
 
     def _marked(self, fingerprint: str, action: str, who: str | None, **marks: Any) -> FailureGroup:
         if self._store.failure(fingerprint) is None:
-            message = f"group {fingerprint} does not exist"
-            raise LookupError(message)
+            raise LookupError(f"group {fingerprint} does not exist")
         author = who or os_user()
         write_audit(self._store, action, f"group:{fingerprint}", marks, who=author)
         group = self._store.mark_group(fingerprint, who=author, **marks)
         if group is None:
-            message = f"group {fingerprint} no longer exists"
-            raise LookupError(message)
+            raise LookupError(f"group {fingerprint} no longer exists")
         return group
 
 
@@ -259,36 +240,29 @@ _EDIT_REFUSALS = {
 
 
 def masked_edit(edit: PayloadEdit) -> PayloadEdit:
-    """Return an edit as it may be shown: what it was and what it is without secrets, and of the patch no value."""
-    before, after = masked_parameters(edit.before), masked_parameters(edit.after)
-    return edit._replace(before=before, after=after, patch=_patch_without_values(edit.patch))
+    """Return an edit for people: arguments with masked secrets, and the patch without values."""
+    bare = [{"op": each["op"], "path": masked_text(each["path"])} for each in json.loads(edit.patch)]
+    patch = ENCODER.encode(bare)  # a value may be a secret of neither text
+    return edit._replace(before=masked_parameters(edit.before), after=masked_parameters(edit.after), patch=patch)
 
 
-def _patch_without_values(patch: str) -> str:
-    """Return what a patch does and where; never a value, which may be a secret that is in neither text."""
-    operations = json.loads(patch)
-    if not isinstance(operations, list):
-        return MASK
-    bare = [{"op": each["op"], "path": masked_text(each["path"])} for each in operations]
-    return json.dumps(bare, ensure_ascii=False, separators=(",", ":"))
-
-
-def check_filter_given(which: dict[str, Any]) -> None:
-    """See that it is said which dead letters are meant; ``all`` is taken out.
+def _pop_filter(which: dict[str, Any]) -> tuple[DeadLetterFilter, int | None]:
+    """Return a filter and its limit.
 
     Raises:
-        ValueError: If nothing is said.
+        ValueError: If there is neither a filter nor ``all=True``.
     """
+    limit: int | None = which.pop("limit", None)
     if not which.pop("all", False) and all(value is None for value in which.values()):
-        message = "give a filter for the dead letters, or all=True"
-        raise ValueError(message)
+        raise ValueError("give a filter for the dead letters, or all=True")
+    return dead_letter_filter(which), limit
 
 
 def dead_letter_filter(which: dict[str, Any], **more: Any) -> DeadLetterFilter:
-    """Return what is meant, its words checked.
+    """Return a filter, after checking its category and reason.
 
     Raises:
-        ConfigError: If there is no such category or reason.
+        ConfigError: If one does not exist.
     """
     for name, kind in (("category", Category), ("reason", Reason)):
         if which.get(name) is not None:
@@ -297,9 +271,9 @@ def dead_letter_filter(which: dict[str, Any], **more: Any) -> DeadLetterFilter:
 
 
 def iter_dead_letters(store: Store, wanted: DeadLetterFilter, limit: int | None) -> Iterator[DeadLetter]:
-    """Yield the dead letters that are meant, newest first, a page at a time.
+    """Yield the dead letters that match, newest first, a page at a time.
 
-    Only what was there at the beginning: a task that fails again is a new dead letter, and is not taken twice.
+    New failures are not included, so that a task that fails again is not yielded twice.
     """
     before: int | None = wanted.before
     while limit is None or limit > 0:
@@ -312,27 +286,20 @@ def iter_dead_letters(store: Store, wanted: DeadLetterFilter, limit: int | None)
         limit = None if limit is None else limit - len(page)
 
 
-def filter_detail(wanted: DeadLetterFilter) -> dict[str, Any]:
-    """Return a filter as the audit log has it: what narrows, by name."""
-    return {name: value for name, value in wanted._asdict().items() if value is not None}
-
-
 def audit_subject(wanted: DeadLetterFilter) -> str:
-    """Return what a replay is about: one dead letter, one group, or several."""
+    """Return the subject of an audit entry: one dead letter, one group, or several."""
     if wanted.ids is not None and len(wanted.ids) == 1:
         return f"dead_letter:{wanted.ids[0]}"
     return f"group:{wanted.fingerprint}" if wanted.fingerprint else "dead_letters"
 
 
 def _count_by_paging(store: Store, wanted: DeadLetterFilter, limit: int) -> DryRun:
-    groups: Counter[str] = Counter()
-    tasks: Counter[str] = Counter()
-    kinds: Counter[str] = Counter()
+    counts = groups, tasks, kinds = Counter[str](), Counter[str](), Counter[str]()
     for letter in iter_dead_letters(store, wanted, limit):
         groups[letter.fingerprint] += 1
         tasks[letter.task_type] += 1
         kinds[letter.error_category] += 1
-    return DryRun(groups.total(), _largest_first(groups), _largest_first(tasks), _largest_first(kinds))
+    return DryRun(groups.total(), *map(_largest_first, counts))
 
 
 def _largest_first(counts: dict[str, int]) -> dict[str, int]:
@@ -351,16 +318,9 @@ def _check_arguments(definition: "TaskDefinition[Any, Any]", text: str) -> None:
             message = message.replace(leaf, MASK)
         raise PayloadError(message) from None
     if size > definition.codec.limit:
-        message = (
+        raise PayloadError(
             f"task {definition.name}: the arguments have {size} bytes of JSON; the limit is {definition.codec.limit}"
         )
-        raise PayloadError(message)
-
-
-def _patch_operations(patch: object) -> list[str]:
-    """Return what a patch does, without its values."""
-    operations = patch if isinstance(patch, list) else []
-    return [f"{each['op']} {each['path']}" for each in operations]
 
 
 class DeadLetterHistory(NamedTuple):
@@ -412,10 +372,7 @@ class DeadLetterBox(DeadLetterTriage):
         Raises:
             LookupError: If it does not exist.
         """
-        letter = self._store.dead_letter(number)
-        if letter is None:
-            message = f"dead letter {number} does not exist"
-            raise LookupError(message)
+        letter = self._letter(number)
         return DeadLetterHistory(letter, self._store.attempts(letter.original_task_id))
 
     def groups(self, limit: int | None = 50, **which: Any) -> "Sequence[Group]":
@@ -463,11 +420,9 @@ class DeadLetterBox(DeadLetterTriage):
             write_audit(self._store, action, f"dead_letter:{number}", who=who, why=why)
             yield number
             return
-        limit: int | None = which.pop("limit", None)
-        check_filter_given(which)
-        wanted = dead_letter_filter(which)
+        wanted, limit = _pop_filter(which)
         write_audit(
-            self._store, f"{action}s", audit_subject(wanted), filter_detail(wanted) | {"limit": limit}, who=who, why=why
+            self._store, f"{action}s", audit_subject(wanted), wanted._asdict() | {"limit": limit}, who=who, why=why
         )
         for letter in iter_dead_letters(self._store, wanted, limit):
             yield letter.id

@@ -4,13 +4,12 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from outlast import clock
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
-from outlast.ports.rows import Claimed, Enqueued, NewTask, TaskBatch
+from outlast.ports.rows import Claimed, Enqueued, NewTask, TaskBatch, storable
 from outlast.queue.child_process import check_not_loading, function_ref
 from outlast.queue.payload import Codec, decode_result
 from outlast.run.call_state import CURRENT_TASK
@@ -23,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ENQUEUE_OPTIONS = frozenset({"connection", "delay", "expires", "priority", "queue", "run_at", "unique_key"})
-"""What `enqueue` understands beside the task's own parameters, which therefore must not be called so."""
+"""The options of `enqueue`. Parameters of a task must not have these names."""
 _PRIORITIES = range(10)
 _LONGEST_SECONDS = 100 * 366 * 86400.0
 
@@ -60,13 +59,9 @@ class TaskDefinition(Generic[P, R]):
         keep_result: float | None,
         payload_limit: int,
     ) -> None:
-        """Check and keep the settings."""
         functools.update_wrapper(self, function)
-        self._app = app
-        self.function = function
-        self.name = _check_text("name", name)
-        self.policy = policy
-        self.queue = _check_text("queue", queue)
+        self._app, self.function, self.policy = app, function, policy
+        self.name, self.queue = _check_text("name", name), _check_text("queue", queue)
         self.priority = _check_priority(priority)
         self.timeout = seconds("timeout", timeout, least=0.001)
         self.resource = None if resource is None else _check_text("resource", resource)
@@ -79,14 +74,12 @@ class TaskDefinition(Generic[P, R]):
 
     def _check_function(self) -> None:
         if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
-            message = f"task {self.name} is a generator; a task must be a function that returns"
-            raise ConfigError(message)
+            raise ConfigError(f"task {self.name} is a generator; a task must be a function that returns")
         taken = ENQUEUE_OPTIONS & inspect.signature(self.function).parameters.keys()
         if taken:
-            message = (
+            raise ConfigError(
                 f"task {self.name}: the parameter {min(taken)!r} is also an option of enqueue; rename the parameter"
             )
-            raise ConfigError(message)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here and now."""
@@ -111,8 +104,6 @@ class TaskDefinition(Generic[P, R]):
             ConfigError: If an option is not valid.
         """
         check_not_loading()
-        if ENQUEUE_OPTIONS.isdisjoint(arguments):
-            return self._app.store.enqueue([self._row(self.codec.encode(args, arguments))])[0]
         options = _pop_options(arguments)
         connection = options.pop("connection", None)
         return self._app.store.enqueue([self.prepare(args, arguments, options)], connection)[0]
@@ -135,18 +126,15 @@ class TaskDefinition(Generic[P, R]):
         connection = options.pop("connection", None)
         given = list(calls)
         if not all(isinstance(call, Mapping) for call in given):
-            message = "calls must be mappings of arguments by name, such as [{'url': 'https://…'}, …]"
-            raise ConfigError(message)
+            raise ConfigError("calls must be mappings of arguments by name, such as [{'url': 'https://…'}, …]")
         tasks: Sequence[NewTask]
         if not options and all(map(ENQUEUE_OPTIONS.isdisjoint, given)):
-            alike = NewTask(self.name, "", self.queue, self.priority, resource=self.resource, expires=self.expires)
-            tasks = TaskBatch(alike, given, functools.partial(self.codec.encode, ()))
+            tasks = TaskBatch(self._plain_row(""), given, functools.partial(self.codec.encode, ()))
         else:
-            tasks = [self._prepared(dict(call), options) for call in given]
+            tasks = [
+                self.prepare((), arguments, {**options, **_pop_options(arguments)}) for arguments in map(dict, given)
+            ]
         return self._app.store.enqueue(tasks, connection) if tasks else []
-
-    def _prepared(self, arguments: dict[str, Any], options: Mapping[str, Any]) -> NewTask:
-        return self.prepare((), arguments, {**options, **_pop_options(arguments)})
 
     def result(self, task: Enqueued | int) -> R:
         """Return the stored result of a task.
@@ -157,29 +145,27 @@ class TaskDefinition(Generic[P, R]):
         number = task if isinstance(task, int) else task.id
         text = self._app.store.result(number)
         if text is None:
-            message = f"task {number} has no stored result"
-            raise LookupError(message)
+            raise LookupError(f"task {number} has no stored result")
         value: R = decode_result(text, self.codec.returns)
         return value
 
-    def _row(self, parameters: str) -> NewTask:
-        """Return the row of a call without options."""
-        return NewTask(self.name, parameters, self.queue, self.priority, 0.0, None, None, self.resource, self.expires)
+    def _plain_row(self, parameters: str) -> NewTask:
+        return NewTask(self.name, parameters, self.queue, self.priority, resource=self.resource, expires=self.expires)
 
     def prepare(self, args: tuple[Any, ...], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> NewTask:
         """Return the row for a call, after checking its options."""
         parameters = self.codec.encode(args, arguments)
         if not options:
-            return self._row(parameters)
+            return self._plain_row(parameters)
         unknown = options.keys() - ENQUEUE_OPTIONS
         if unknown:
-            message = f"{min(unknown)!r} is not an option of enqueue; choose from: {', '.join(sorted(ENQUEUE_OPTIONS))}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"{min(unknown)!r} is not an option of enqueue; choose from: {', '.join(sorted(ENQUEUE_OPTIONS))}"
+            )
         delay = seconds("delay", options.get("delay"))
         run_at = _run_at_seconds(options.get("run_at"))
         if delay is not None and run_at is not None:
-            message = "give delay or run_at, not both"
-            raise ConfigError(message)
+            raise ConfigError("give delay or run_at, not both")
         key = options.get("unique_key")
         return NewTask(
             self.name,
@@ -194,38 +180,38 @@ class TaskDefinition(Generic[P, R]):
         )
 
 
+Definition = TaskDefinition[Any, Any]
+"""A task of any signature."""
+
+
 def _pop_options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of `enqueue` out of the arguments of a task."""
-    if ENQUEUE_OPTIONS.isdisjoint(arguments):
-        return {}
+    """Remove the options of `enqueue` from the arguments of a task, and return them."""
     return {name: arguments.pop(name) for name in ENQUEUE_OPTIONS & arguments.keys()}
 
 
 def seconds(name: str, value: object, *, least: float = 0.0) -> float | None:
-    """Return a span of time in seconds.
+    """Return a duration in seconds; None for None.
 
     Raises:
-        ConfigError: If it is none.
+        ConfigError: If it is not a valid duration.
     """
     if value is None:
         return None
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, int | float) and not isinstance(number, bool) and least <= number <= _LONGEST_SECONDS:
         return float(number)
-    message = f"{name} is {value!r}; give seconds, {least:g} or more, or a timedelta"
-    raise ConfigError(message)
+    raise ConfigError(f"{name} is {value!r}; give seconds, {least:g} or more, or a timedelta")
 
 
 def required_seconds(name: str, value: object, least: float) -> float:
-    """Return a span of time that has to be given.
+    """Return a duration in seconds.
 
     Raises:
-        ConfigError: If it is none.
+        ConfigError: If it is None or not a valid duration.
     """
     checked = seconds(name, value, least=least)
     if checked is None:
-        message = f"{name} is None; give seconds, {least:g} or more"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is None; give seconds, {least:g} or more")
     return checked
 
 
@@ -236,32 +222,33 @@ def _run_at_seconds(value: object) -> float | None:
         at = value.timestamp()
         if 0 <= at <= clock.now() + _LONGEST_SECONDS:
             return at
-        message = f"run_at is {value!r}; give a time after 1970 and at most a hundred years from now"
-        raise ConfigError(message)
-    message = f"run_at is {value!r}; give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)"
-    raise ConfigError(message)
+        raise ConfigError(f"run_at is {value!r}; give a time after 1970 and at most a hundred years from now")
+    raise ConfigError(f"run_at is {value!r}; give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)")
 
 
 def _check_priority(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value in _PRIORITIES:
         return value
-    message = f"priority is {value!r}; give a whole number from 0 (first) to 9 (last)"
-    raise ConfigError(message)
+    raise ConfigError(f"priority is {value!r}; give a whole number from 0 (first) to 9 (last)")
 
 
 _LONGEST_NAME = 200
 
 
 def _check_text(name: str, value: object) -> str:
-    if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and "\x00" not in value:
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            pass
-        else:
-            return value
-    message = f"{name} is {value!r:.100}; give text of 1 to {_LONGEST_NAME} characters"
-    raise ConfigError(message)
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and storable(value) == value:
+        return value
+    raise ConfigError(f"{name} is {value!r:.100}; give text of 1 to {_LONGEST_NAME} characters")
+
+
+def check_policy(policy: object, about: str = "") -> None:
+    """Check that a policy is a `RetryPolicy`.
+
+    Raises:
+        ConfigError: If it is not; the message starts with `about`.
+    """
+    if not isinstance(policy, RetryPolicy):
+        raise ConfigError(f"{about}policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')")
 
 
 DEFAULT_QUEUE = "default"
@@ -269,47 +256,42 @@ _TASK_SETTINGS = {"name", "policy", "queue", "priority", "timeout", "resource", 
 
 
 def check_task_settings(settings: Mapping[str, Any]) -> None:
-    """See that a task is given no setting that it does not have.
+    """Check that all settings exist.
 
     Raises:
-        ConfigError: If it is.
+        ConfigError: If one does not.
     """
     unknown = settings.keys() - _TASK_SETTINGS
     if unknown:
-        message = f"{min(unknown)!r} is not a setting of a task; choose from: {', '.join(sorted(_TASK_SETTINGS))}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{min(unknown)!r} is not a setting of a task; choose from: {', '.join(sorted(_TASK_SETTINGS))}"
+        )
 
 
 def define_task(app: "App", function: Callable[P, R], settings: Mapping[str, Any]) -> TaskDefinition[P, R]:
     """Make a function a task of an app.
 
     Raises:
-        ConfigError: If it cannot be one, or another task has its name.
+        ConfigError: If it cannot be a task, or another task has its name.
     """
-    thing: object = function
-    if not callable(thing) or isinstance(thing, type | TaskDefinition):
-        message = f"{function!r} cannot be a task; decorate a function or a coroutine function"
-        raise ConfigError(message)
+    given: object = function
+    if not callable(given) or isinstance(given, type | TaskDefinition):
+        raise ConfigError(f"{function!r} cannot be a task; decorate a function or a coroutine function")
     policy = settings.get("policy") or app.policy
-    if not isinstance(policy, RetryPolicy):
-        message = f"policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')"
-        raise ConfigError(message)
-    definition = TaskDefinition(
-        app,
-        function,
-        name=settings.get("name") or function.__name__,
-        policy=policy,
-        queue=settings.get("queue", DEFAULT_QUEUE),
-        priority=settings.get("priority", 5),
-        timeout=settings.get("timeout", policy.attempt_timeout if iscoroutinefunction(function) else None),
-        resource=settings.get("resource", policy.resource),
-        expires=settings.get("expires"),
-        keep_result=settings.get("keep_result"),
-        payload_limit=app.payload_limit,
-    )
+    check_policy(policy)
+    defaults = {
+        "queue": DEFAULT_QUEUE,
+        "priority": 5,
+        "timeout": policy.attempt_timeout if inspect.iscoroutinefunction(function) else None,
+        "resource": policy.resource,
+        "expires": None,
+        "keep_result": None,
+        "payload_limit": app.payload_limit,
+    }
+    own = {"name": settings.get("name") or function.__name__, "policy": policy}
+    definition = TaskDefinition(app, function, **defaults | dict(settings) | own)
     if definition.name in app.tasks_by_name:
-        message = f"a task named {definition.name!r} already exists; give one of them another name=…"
-        raise ConfigError(message)
+        raise ConfigError(f"a task named {definition.name!r} already exists; give one of them another name=…")
     app.tasks_by_name[definition.name] = definition
     return definition
 

@@ -2,43 +2,49 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from outlast import clock
 from outlast.decide.breaker import BREAKER_OPEN, OPENED_BY_HAND
 from outlast.errors import BreakerOpenError, PayloadError, ResourceUnavailableError
 from outlast.failure import Category, Failure, Origin
-from outlast.ports.rows import Claimed, Kind, Note, Reason, Settlement
+from outlast.ports.rows import Claimed, Kind, Settlement
 from outlast.queue.child_process import ChildPool, Died, FunctionRef, Raised, Returned, TimedOut, describe_exit
-from outlast.queue.definition import TaskDefinition
+from outlast.queue.definition import Definition
 from outlast.queue.logs import log
+from outlast.queue.payload import encode_result
 from outlast.queue.settlement import (
     Outcome,
     StartCooldown,
+    release_settlement,
     settle_crash,
     settle_failure,
     settle_no_process,
-    settle_result,
+    settle_success,
     settle_undecodable,
 )
 from outlast.queue.task_failure import TaskFailure, task_failure_of
+from outlast.record import bus
 from outlast.record.bus import publish
+from outlast.record.log_text import traceback_of
 from outlast.run.call_state import CURRENT_TASK
 from outlast.run.resources import Resource, resource
 
-Definition = TaskDefinition[Any, Any]
-_MANUAL_OPEN_WAIT = 60.0  # seconds for which the tasks of what was opened by hand wait until the breaker is asked again
-_MAX_STDERR = 1000  # characters that are shown of what a process wrote before it died
-_RECHECK_WAIT = 1.0  # seconds; for what was refused itself: it is the cooldown that it waits for, and that can be ended
+P = ParamSpec("P")
+_BUG_WAIT = 60.0  # seconds until a task that could not be settled runs again
+_MANUAL_OPEN_WAIT = 60.0  # longest cooldown in seconds for a breaker opened by hand: it may be closed at any time
+_MAX_STDERR = 1000  # shown characters of what a process wrote before it died
+_RECHECK_WAIT = 1.0  # seconds; a task that such a breaker refused waits for the cooldown, which can be ended
 
 
 class ChildLimits(NamedTuple):
-    """What an attempt in a child may take.
+    """The limits of an attempt in a child process.
 
     Attributes:
-        seconds: Then it is killed.
-        memory: Bytes, or up to 1 a share of the machine's; None for no limit.
-        crashes: For a suspect, how often it may take its process down; None where that is a failed attempt.
+        seconds: Seconds after which it is killed.
+        memory: Bytes, or a share of the machine's memory up to 1; None for no limit.
+        crashes: For a suspect, how often it may crash its process; None if a crash is a failed attempt.
     """
 
     seconds: float
@@ -46,55 +52,108 @@ class ChildLimits(NamedTuple):
     crashes: int | None = None
 
 
-def execute(
-    definition: Definition, claimed: Claimed, children: ChildPool, leaving: Callable[[], bool]
-) -> list[Outcome]:
-    """Run a task in this thread, or in a child process when it has a timeout.
+def execute(definition: Definition, claimed: Claimed, children: ChildPool, is_leaving: Callable[[], bool]) -> Outcome:
+    """Run a task in this thread, or in a child process if it has a timeout.
 
     Args:
         definition: The task.
         claimed: The claim.
-        children: Where tasks with a timeout run.
-        leaving: Tells whether the worker kills its children because it stops.
+        children: Run tasks with a timeout.
+        is_leaving: Returns whether the worker kills its children because it stops.
     """
-    CURRENT_TASK.set(claimed)
     if definition.target is not None:
-        bounds = ChildLimits(definition.timeout or 0.0)
-        return execute_in_child(definition, claimed, definition.target, children, leaving, bounds)
-    try:
-        args, kwargs = definition.codec.decode(claimed.parameters)
-    except PayloadError as error:
-        return settle_undecodable(definition, claimed, error)
-    guard = _active_resource(definition)
-    try:
-        if guard is None:
-            value = definition.function(*args, **kwargs)
-        else:
-            with guard:
-                value = definition.function(*args, **kwargs)
-    except BaseException as error:  # noqa: BLE001  # also SystemExit: a task does not end its worker
-        return _settle_failed(definition, claimed, task_failure_of(error, definition.policy), guard)
-    return _settle_success(definition, claimed, value)
+        limits = ChildLimits(definition.timeout or 0.0)
+        return execute_in_child(definition, claimed, definition.target, children, is_leaving, limits)
+    return _execute_here(definition, claimed)
 
 
-async def execute_async(definition: Definition, claimed: Claimed, leaving: Callable[[], bool]) -> list[Outcome]:
-    """Run a task on the event loop; cancelled because the worker stops, it is given back."""
+async def execute_async(definition: Definition, claimed: Claimed, is_leaving: Callable[[], bool]) -> Outcome:
+    """Run a task on the event loop. If it is cancelled because the worker stops, it is released."""
+    started_at = _publish_start(definition, claimed)
+    try:
+        outcome = await _run_on_loop(definition, claimed, is_leaving)
+    except Exception as error:  # noqa: BLE001  # a bug of ours must not lose the task
+        outcome = defer_after_bug(claimed, error)
+    _publish_end(definition, claimed, started_at, outcome)
+    return outcome
+
+
+def defer_after_bug(claimed: Claimed, error: BaseException) -> Outcome:
+    """Defer a task that could not be settled: a bug of ours, or the interpreter is out of memory."""
+    log.error("could not settle %s %d\n%s", claimed.task_type, claimed.id, traceback_of(error))
+    return Outcome.of(Settlement(claimed.id, claimed.epoch, Kind.DEFER, _BUG_WAIT, suspect=claimed.suspect))
+
+
+def _with_events(
+    run: Callable[Concatenate[Definition, Claimed, P], Outcome],
+) -> Callable[Concatenate[Definition, Claimed, P], Outcome]:
+    """Publish the start and the end of an attempt, and defer the task after a bug of ours."""
+
+    def run_with_events(definition: Definition, claimed: Claimed, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
+        started_at = _publish_start(definition, claimed)
+        try:
+            outcome = run(definition, claimed, *args, **kwargs)
+        except BaseException as error:  # noqa: BLE001  # a bug of ours must not lose the task
+            outcome = defer_after_bug(claimed, error)
+        _publish_end(definition, claimed, started_at, outcome)
+        return outcome
+
+    return run_with_events
+
+
+def _publish_start(definition: Definition, claimed: Claimed) -> float | None:
+    """Publish the start of an attempt. Returns the time; None if there are no subscribers."""
+    if not bus.subscribers:
+        return None
+    from outlast.record.events import TaskStarted  # noqa: PLC0415  # only subscribers need it
+
+    publish(TaskStarted(definition.name, claimed.id, claimed.retry_count + 1))
+    return clock.monotonic()
+
+
+def _publish_end(definition: Definition, claimed: Claimed, started_at: float | None, outcome: Outcome) -> None:
+    if started_at is None:
+        return
+    from outlast.record.events import TaskEnded  # noqa: PLC0415  # only subscribers need it
+
+    kind = Kind.DONE if outcome.settlement is None else outcome.settlement.kind
+    seconds = clock.monotonic() - started_at
+    publish(TaskEnded(definition.name, claimed.id, claimed.retry_count + 1, seconds, kind.value))
+
+
+@_with_events
+def _execute_here(definition: Definition, claimed: Claimed) -> Outcome:
     CURRENT_TASK.set(claimed)
     try:
         args, kwargs = definition.codec.decode(claimed.parameters)
     except PayloadError as error:
         return settle_undecodable(definition, claimed, error)
-    guard = _active_resource(definition)
+    guard = active_resource(definition.resource)
+    try:
+        with guard or nullcontext():
+            value = definition.function(*args, **kwargs)
+    except BaseException as error:  # noqa: BLE001  # also SystemExit: a task does not end its worker
+        return _settle_error(definition, claimed, error, guard)
+    return settle_success(definition, claimed, _encode_kept_result(definition, claimed, value))
+
+
+async def _run_on_loop(definition: Definition, claimed: Claimed, is_leaving: Callable[[], bool]) -> Outcome:
+    CURRENT_TASK.set(claimed)
+    try:
+        args, kwargs = definition.codec.decode(claimed.parameters)
+    except PayloadError as error:
+        return settle_undecodable(definition, claimed, error)
+    guard = active_resource(definition.resource)
     try:
         if guard is None and definition.timeout is None:
             value = await definition.function(*args, **kwargs)
         else:
             value = await _run_within_timeout(definition, args, kwargs, guard)
     except BaseException as error:  # noqa: BLE001  # also SystemExit: a task does not end its worker
-        if isinstance(error, asyncio.CancelledError) and leaving():
-            return [release_settlement(claimed)]
-        return _settle_failed(definition, claimed, task_failure_of(error, definition.policy), guard)
-    return _settle_success(definition, claimed, value)
+        if isinstance(error, asyncio.CancelledError) and is_leaving():
+            return Outcome.of(release_settlement(claimed))
+        return _settle_error(definition, claimed, error, guard)
+    return settle_success(definition, claimed, _encode_kept_result(definition, claimed, value))
 
 
 async def _run_within_timeout(
@@ -103,237 +162,150 @@ async def _run_within_timeout(
     limit = asyncio.timeout(definition.timeout)
     try:
         async with limit:
-            if guard is None:
-                return await definition.function(*args, **kwargs)
-            with guard:
+            with guard or nullcontext():
                 return await definition.function(*args, **kwargs)
     except TimeoutError:
         if not limit.expired():
             raise
-    message = f"cancelled after {definition.timeout:g} s"
-    raise TimeoutError(message)
+    raise TimeoutError(f"cancelled after {definition.timeout:g} s")
 
 
+@_with_events
 def execute_in_child(
     definition: Definition,
     claimed: Claimed,
     target: FunctionRef,
     children: ChildPool,
-    leaving: Callable[[], bool],
-    bounds: ChildLimits,
-) -> list[Outcome]:
-    """Run a task in a child process, within bounds."""
+    is_leaving: Callable[[], bool],
+    limits: ChildLimits,
+) -> Outcome:
+    """Run a task in a child process, within limits."""
     CURRENT_TASK.set(claimed)
-    guard, suspect = _active_resource(definition), bounds.crashes is not None
-    context = {"claimed": list(claimed), "keep": definition.keep_result is not None, "memory": bounds.memory}
+    guard, suspect = active_resource(definition.resource), limits.crashes is not None
+    context = {"claimed": list(claimed), "keep": definition.keep_result is not None, "memory": limits.memory}
     try:
         permit = 0 if guard is None else guard.enter()
     except ResourceUnavailableError as error:
-        return _settle_failed(definition, claimed, task_failure_of(error, definition.policy), guard, suspect=suspect)
+        return _settle_error(definition, claimed, error, guard, suspect=suspect)
     try:
-        reply = children.run(target, claimed.parameters, timeout=bounds.seconds, context=context)
+        reply = children.run(target, claimed.parameters, timeout=limits.seconds, context=context)
     except Exception as error:  # noqa: BLE001  # no child can be started; that says nothing about the resource
         if guard is not None:
             guard.withdrawn(permit)
-        return _settle_unstarted(definition, claimed, error, guard, suspect=suspect)
+        if suspect:
+            return settle_no_process(definition, claimed, f"no process could be started: {error}")
+        return _settle_error(definition, claimed, error, guard)
     if isinstance(reply, Returned):
         if guard is not None:
             guard.succeeded(permit)
-        return [_child_result_outcome(definition, claimed, reply.text)]
-    if isinstance(reply, Died) and leaving():
+        return settle_success(definition, claimed, reply.text)
+    if isinstance(reply, Died) and is_leaving():
         if guard is not None:
             guard.withdrawn(permit)
-        return [release_settlement(claimed)]
-    verdict, stand_in = _failure_of_reply(reply, definition)
+        return Outcome.of(release_settlement(claimed))
+    task_failure, raised = _failure_of_reply(reply, definition)
     if guard is not None:
-        guard.failed(stand_in, permit)
-    if bounds.crashes is None:
-        return _settle_failed(definition, claimed, verdict, guard)
-    return _add_cooldown(_settle_suspect(definition, claimed, reply, verdict, bounds.crashes), verdict, guard)
+        guard.failed(raised, permit)
+    outcome = _settle_reply(definition, claimed, reply, task_failure, limits.crashes)
+    return _add_breaker_cooldown(outcome, task_failure, guard)
 
 
-def _settle_unstarted(
-    definition: Definition, claimed: Claimed, error: Exception, guard: Resource | None, *, suspect: bool
-) -> list[Outcome]:
-    """Return what is written where no process could be had."""
-    if suspect:
-        return settle_no_process(definition, claimed, f"no process could be started: {error}")
-    return _settle_failed(definition, claimed, task_failure_of(error, definition.policy), guard)
+def _settle_reply(
+    definition: Definition,
+    claimed: Claimed,
+    reply: Raised | TimedOut | Died,
+    task_failure: TaskFailure,
+    crash_limit: int | None,
+) -> Outcome:
+    """Return the outcome of a task that failed in a child: for a suspect a crash, if it would have crashed a worker.
 
-
-def _settle_suspect(
-    definition: Definition, claimed: Claimed, reply: Raised | TimedOut | Died, verdict: TaskFailure, crash_limit: int
-) -> list[Outcome]:
-    """Return what is written for a suspect that failed: a crash where it would have taken a worker down.
-
-    One that raised an error stays a suspect until it succeeds: that it lived says nothing, it had not come to its end.
-    One whose time was up does not, it may just need longer than it has here.
+    A suspect that raised an error stays one until it succeeds, because it did not get to its end. One that timed out
+    does not: it may only need more time than it has here.
     """
+    if crash_limit is None:
+        return settle_failure(definition, claimed, task_failure)
     if isinstance(reply, Died) or (isinstance(reply, Raised) and reply.memory is not None):
-        return settle_crash(definition, claimed, verdict, crash_limit)
+        return settle_crash(definition, claimed, task_failure, crash_limit)
     stays = isinstance(reply, Raised)
-    return settle_failure(definition, claimed, verdict, final=definition.target is not None, suspect=stays)
-
-
-def _child_result_outcome(definition: Definition, claimed: Claimed, text: str | None) -> Outcome:
-    if definition.keep_result is None or text is None:
-        return (claimed.id, claimed.epoch)
-    return Settlement(claimed.id, claimed.epoch, Kind.DONE, result=text, keep=definition.keep_result)
+    return settle_failure(definition, claimed, task_failure, final=definition.target is not None, suspect=stays)
 
 
 def _failure_of_reply(reply: Raised | TimedOut | Died, definition: Definition) -> tuple[TaskFailure, Exception]:
-    """Return the judgement on a call that failed in a child, and an error that stands for it."""
+    """Return the failure of a call in a child, and an error that stands for it."""
     match reply:
-        case Raised(verdict, memory, taken):
-            if memory is None:
-                return verdict, RuntimeError(verdict.failure.message)
-            had = f"{taken / 2**20:.0f} of the {memory / 2**20:.0f} MiB"
-            message = f"out of memory: it used {had} that suspect_memory allows"
-            message = f"{message}: {verdict.failure.message}" if verdict.failure.message else message
-            return verdict._replace(failure=verdict.failure.replace(message=message)), RuntimeError(message)
+        case Raised(task_failure, memory, taken):
+            message = task_failure.failure.message
+            if memory is not None:
+                used = f"{taken / 2**20:.0f} of the {memory / 2**20:.0f} MiB"
+                cause = f": {message}" if message else ""
+                message = f"out of memory: it used {used} that suspect_memory allows{cause}"
+                task_failure = task_failure._replace(failure=task_failure.failure.replace(message=message))
+            return task_failure, RuntimeError(message)
         case TimedOut(seconds):
             error = TimeoutError(f"killed after {seconds:g} s")
             return task_failure_of(error, definition.policy), error
         case Died(code, stderr):
-            message = f"its process {describe_exit(code)}" + (
-                f": {_shorten_middle(stderr.strip())}" if stderr.strip() else ""
-            )
-            return _process_died_failure(message), RuntimeError(message)
+            message, text = f"its process {describe_exit(code)}", stderr.strip()
+            if len(text) > _MAX_STDERR:  # its first line tells what happened, the last ones where
+                text = f"{text[: _MAX_STDERR // 4]}\n…\n{text[-_MAX_STDERR // 4 * 3 :]}"
+            if text:
+                message = f"{message}: {text}"
+            failure = Failure(
+                Category.UNKNOWN, retryable=True, origin=Origin.PROCESS, exception_name="ProcessDied", message=message,
+                rule="process died",
+            )  # fmt: skip
+            return TaskFailure(failure, wanted=True, traceback=""), RuntimeError(message)
 
 
-def _shorten_middle(text: str) -> str:
-    """Return a long text without its middle: the first line says what it was, the last ones where."""
-    return text if len(text) <= _MAX_STDERR else f"{text[: _MAX_STDERR // 4]}\n…\n{text[-_MAX_STDERR // 4 * 3 :]}"
+def active_resource(name: str | None) -> Resource | None:
+    """Return a resource that has a breaker or a limit; None for another one."""
+    guard = None if name is None else resource(name)
+    return None if guard is None or guard.is_bare else guard
 
 
-def _process_died_failure(message: str) -> TaskFailure:
-    failure = Failure(
-        Category.UNKNOWN, retryable=True, origin=Origin.PROCESS, exception_name="ProcessDied", message=message,
-        rule="process died",
-    )  # fmt: skip
-    return TaskFailure(failure, wanted=True, traceback="")
-
-
-def _active_resource(definition: Definition) -> Resource | None:
-    if definition.resource is None:
-        return None
-    guard = resource(definition.resource)
-    return None if guard.is_bare else guard
-
-
-def _settle_success(definition: Definition, claimed: Claimed, value: object) -> list[Outcome]:
+def _encode_kept_result(definition: Definition, claimed: Claimed, value: object) -> str | None:
     if definition.keep_result is None:
-        return [(claimed.id, claimed.epoch)]
+        return None
     try:
-        return [settle_result(definition, claimed, value)]
-    except PayloadError as error:  # its work is done; doing it again would not help
+        return encode_result(value, definition.codec.returns)
+    except PayloadError as error:  # the task has run; to run it again would not help
         log.error("%s %d succeeded, but its result cannot be stored: %s", definition.name, claimed.id, error)
-        return [(claimed.id, claimed.epoch)]
+        return None
 
 
-def _settle_failed(
-    definition: Definition, claimed: Claimed, verdict: TaskFailure, guard: Resource | None, *, suspect: bool = False
-) -> list[Outcome]:
-    return _add_cooldown(settle_failure(definition, claimed, verdict, suspect=suspect), verdict, guard)
+def _settle_error(
+    definition: Definition, claimed: Claimed, error: BaseException, guard: Resource | None, *, suspect: bool = False
+) -> Outcome:
+    task_failure = task_failure_of(error, definition.policy)
+    outcome = settle_failure(definition, claimed, task_failure, suspect=suspect)
+    return _add_breaker_cooldown(outcome, task_failure, guard)
 
 
-def _add_cooldown(outcomes: list[Outcome], verdict: TaskFailure, guard: Resource | None) -> list[Outcome]:
-    """Add to outcomes that a resource is left alone whose breaker is open."""
-    if guard is not None and guard.is_open and guard.breaker is not None:
-        left = max(0.0, guard.breaker.until - clock.monotonic())
-        if guard.breaker.reason == OPENED_BY_HAND:  # whose end nobody knows: somebody may close it at any time
-            left = min(left, _MANUAL_OPEN_WAIT)
-            if verdict.failure.exception_name == BreakerOpenError.__name__:
-                outcomes = [_defer_briefly(each) for each in outcomes if not isinstance(each, StartCooldown)]
-        outcomes.insert(0, StartCooldown(guard.name, left, BREAKER_OPEN))
-    return outcomes
+def breaker_cooldown(guard: Resource | None) -> StartCooldown | None:
+    """Return a cooldown for as long as the breaker of a resource is open; None if it is not."""
+    if guard is None or guard.breaker is None or not guard.is_open:
+        return None
+    left = max(0.0, guard.breaker.until - clock.monotonic())
+    if guard.breaker.reason == OPENED_BY_HAND:
+        left = min(left, _MANUAL_OPEN_WAIT)
+    return StartCooldown(guard.name, left, BREAKER_OPEN)
 
 
-def _defer_briefly(outcome: Outcome) -> Outcome:
-    """Return an outcome in which a task that was put off waits for the end of its resource's cooldown alone."""
-    if isinstance(outcome, Settlement) and outcome.kind is Kind.DEFER:
-        return outcome._replace(delay=min(outcome.delay, _RECHECK_WAIT))
-    return outcome
+def _add_breaker_cooldown(outcome: Outcome, task_failure: TaskFailure, guard: Resource | None) -> Outcome:
+    """Return the outcome with a cooldown for as long as the breaker of the resource is open."""
+    cooldown = breaker_cooldown(guard)
+    if guard is None or guard.breaker is None or cooldown is None:
+        return outcome
+    refused = task_failure.failure.exception_name == BreakerOpenError.__name__
+    if refused and guard.breaker.reason == OPENED_BY_HAND:
+        return outcome._replace(settlement=_defer_briefly(outcome.settlement), cooldown=cooldown)
+    if outcome.cooldown is not None and outcome.cooldown.seconds > cooldown.seconds:
+        return outcome
+    return outcome._replace(cooldown=cooldown)
 
 
-def release_settlement(claimed: Claimed) -> Settlement:
-    """Give a task back as it was."""
-    return Settlement(claimed.id, claimed.epoch, Kind.RELEASE)
-
-
-def park_settlement(claimed: Claimed) -> Settlement:
-    """Put a task aside whose name nobody here knows."""
-    return Settlement(claimed.id, claimed.epoch, Kind.PARK)
-
-
-def expiry_settlement(claimed: Claimed) -> Settlement:
-    """End a task that is no longer worth starting."""
-    message = "not started in time: its expiry had passed"  # stored: another text would make another group
-    failure = Failure(Category.UNKNOWN, retryable=False, exception_name="Expired", message=message, rule="expired")
-    note = Note("Expired", message, str(failure.category), failure.fingerprint, failure.to_json())
-    return Settlement(claimed.id, claimed.epoch, Kind.FAIL, note=note, reason=Reason.EXPIRED)
-
-
-def execute_with_events(
-    definition: Definition, claimed: Claimed, children: ChildPool, leaving: Callable[[], bool]
-) -> list[Outcome]:
-    """Run a task as `execute` does."""
-    began, outcomes = _publish_start(definition, claimed), list[Outcome]()
-    try:
-        outcomes = execute(definition, claimed, children, leaving)
-    finally:
-        _publish_end(definition, claimed, began, outcomes)
-    return outcomes
-
-
-def execute_in_child_with_events(
-    definition: Definition,
-    claimed: Claimed,
-    target: FunctionRef,
-    children: ChildPool,
-    leaving: Callable[[], bool],
-    bounds: ChildLimits,
-) -> list[Outcome]:
-    """Run a task as `execute_in_child` does."""
-    began, outcomes = _publish_start(definition, claimed), list[Outcome]()
-    try:
-        outcomes = execute_in_child(definition, claimed, target, children, leaving, bounds)
-    finally:
-        _publish_end(definition, claimed, began, outcomes)
-    return outcomes
-
-
-async def execute_async_with_events(
-    definition: Definition, claimed: Claimed, leaving: Callable[[], bool]
-) -> list[Outcome]:
-    """Run a task as `execute_async` does."""
-    began, outcomes = _publish_start(definition, claimed), list[Outcome]()
-    try:
-        outcomes = await execute_async(definition, claimed, leaving)
-    finally:
-        _publish_end(definition, claimed, began, outcomes)
-    return outcomes
-
-
-def _publish_start(definition: Definition, claimed: Claimed) -> float:
-    from outlast.record.events import TaskStarted  # noqa: PLC0415  # only subscribers need it
-
-    publish(TaskStarted(definition.name, claimed.id, claimed.retry_count + 1))
-    return clock.monotonic()
-
-
-def _publish_end(definition: Definition, claimed: Claimed, began: float, outcomes: Sequence[Outcome]) -> None:
-    from outlast.record.events import TaskEnded  # noqa: PLC0415  # only subscribers need it
-
-    seconds = clock.monotonic() - began
-    publish(TaskEnded(definition.name, claimed.id, claimed.retry_count + 1, seconds, _outcome_kind(outcomes).value))
-
-
-def _outcome_kind(outcomes: Sequence[Outcome]) -> Kind:
-    """Return what becomes of the task; where a mistake of ours left nothing to be written, it is put off."""
-    for each in outcomes:
-        if isinstance(each, Settlement):
-            return each.kind
-        if type(each) is tuple:  # its number and epoch alone: nothing more is to be written of a success
-            return Kind.DONE
-    return Kind.DEFER
+def _defer_briefly(settlement: Settlement | None) -> Settlement | None:
+    """Return the settlement of a task that a breaker opened by hand has refused: only the cooldown delays it."""
+    if settlement is None or settlement.kind is not Kind.DEFER:
+        return settlement
+    return settlement._replace(delay=min(settlement.delay, _RECHECK_WAIT))

@@ -2,21 +2,22 @@
 
 import logging
 from contextlib import suppress
-from typing import Any
 
 from outlast.decide.decision import Defer, Fail, Retry
+from outlast.decide.policy import RetryPolicy
+from outlast.failure import first_line
 from outlast.ports.rows import Claimed
-from outlast.queue.definition import TaskDefinition
+from outlast.queue.definition import Definition
 from outlast.queue.task_failure import TaskFailure
-from outlast.record.log_text import failure_keys, first_line, format_seconds
+from outlast.record.log_text import format_seconds
 
 log = logging.getLogger("outlast.worker")
 
 
-def log_crash(definition: TaskDefinition[Any, Any], claimed: Claimed, verdict: TaskFailure, crash_limit: int) -> None:
-    """Tell that a suspect took its process down, and is to be tried again."""
-    failure = verdict.failure
-    keys = {"task_id": claimed.id, "task_type": definition.name, **failure_keys(failure)}
+def log_crash(definition: Definition, claimed: Claimed, task_failure: TaskFailure, crash_limit: int) -> None:
+    """Log that a suspect crashed its process and runs again."""
+    failure = task_failure.failure
+    keys = {"task_id": claimed.id, "task_type": definition.name, **failure.log_keys()}
     with suppress(Exception):  # a handler that raises must not end the worker
         log.warning(
             "%s %d: crash %d of %d, it runs isolated again: %s",
@@ -25,40 +26,34 @@ def log_crash(definition: TaskDefinition[Any, Any], claimed: Claimed, verdict: T
 
 
 def log_failure(
-    definition: TaskDefinition[Any, Any], claimed: Claimed, verdict: TaskFailure, decision: Retry | Defer | Fail
+    name: str,
+    policy: RetryPolicy,
+    task_id: int,
+    attempt: int,
+    task_failure: TaskFailure,
+    decision: Retry | Defer | Fail,
 ) -> None:
-    """Tell what became of a failed attempt. Arguments of the task are never logged."""
-    failure, attempt = verdict.failure, claimed.retry_count + 1
-    most = definition.policy.for_category(failure.category).max_attempts
-    about = f"{definition.name} {claimed.id}"
-    text = f"{failure.exception_name}: {first_line(failure.message)}"
-    keys: dict[str, Any] = {
-        "task_id": claimed.id,
-        "task_type": definition.name,
-        "attempt": attempt,
-        "max_attempts": most,
-        **failure_keys(failure),
-    }
-    try:
+    """Log a failed attempt and the decision about it. Arguments of the task are never logged."""
+    failure, about = task_failure.failure, f"{name} {task_id}"
+    category, most = failure.category.value, policy.for_category(failure.category).max_attempts
+    text = failure.summary
+    keys = {"task_id": task_id, "task_type": name, "attempt": attempt, "max_attempts": most, **failure.log_keys()}
+    with suppress(Exception):  # a handler that raises must not end the worker
         match decision:
             case Retry(delay):
-                keys["delay"] = delay
                 log.warning(
                     "%s: attempt %d of %d failed (%s), retrying in %s: %s",
-                    about, attempt, most, failure.category.value, format_seconds(delay), text, extra=keys,
+                    about, attempt, most, category, format_seconds(delay), text, extra=keys | {"delay": delay},
                 )  # fmt: skip
-                log.debug("%s: traceback of attempt %d\n%s", about, attempt, verdict.traceback)
+                log.debug("%s: traceback of attempt %d\n%s", about, attempt, task_failure.traceback)
             case Defer(delay):
-                keys["delay"] = delay
                 log.warning(
                     "%s: deferred for %s, no attempt used (%s): %s",
-                    about, format_seconds(delay), failure.category.value, text, extra=keys,
+                    about, format_seconds(delay), category, text, extra=keys | {"delay": delay},
                 )  # fmt: skip
             case Fail(reason):
-                keys["reason"] = reason
                 log.error(
                     "%s: dead letter (%s) after attempt %d of %d (%s): %s\n%s",
-                    about, reason, attempt, most, failure.category.value, text, verdict.traceback, extra=keys,
+                    about, reason, attempt, most, category, text, task_failure.traceback,
+                    extra=keys | {"reason": reason},
                 )  # fmt: skip
-    except Exception:  # noqa: BLE001  # a handler that raises must not end the worker
-        return

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 ENGINE_KEY = "__celery__"
-"""The name in a payload under which stands what only Celery needs: people are shown the arguments without it."""
+"""The name of the options for Celery in a payload; they are not shown to people."""
 
-_DEEPEST = 100  # lists within lists that are shown; JSON of any depth may be stored
-_MAX_NAME = 65_536  # characters of a text; what is stored is shorter, so no text is cut a second time
+_DEEPEST = 100  # shown levels of nested lists; stored JSON may have any depth
+_MAX_NAME = 65_536  # characters of a text; stored texts are shorter, so that none is cut a second time
 _ACCENT = re.compile("[\u0300-\u036f]")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
 _SECRET_WORD = re.compile(
@@ -31,21 +31,19 @@ _PASS = re.compile(
     r"(?!(?:(?:en)?com|by|sur|tres|over|under|low|high|band|multi|single|one|two|first|second)pass$)[a-z]+pass"
 )
 _MOT_DE_PASSE = re.compile(r"mots?depasse")
-_LOCKED_BY = frozenset(
-    [
-        *("access", "account", "api", "auth", "client", "encryption", "hmac", "license", "master", "private", "secret"),
-        *("service", "session", "shared", "signing", "ssh", "storage", "subscription", "webhook"),
-    ]
+_LOCKED_BY = re.compile(
+    r"access|account|api|auth|client|encryption|hmac|license|master|private|secret|service|session|shared|signing|ssh|"
+    r"storage|subscription|webhook"
 )
 _QUANTITIES = frozenset(["budget", "count", "length", "limit", "size"])
 _NAME_KEYS, _VALUE_KEYS = frozenset(["name", "key", "header"]), frozenset(["value", "values"])
 
 
 def masked_text(text: str) -> str:
-    """Return a text without its secrets, by the patterns of the process; one without secrets as it is.
+    """Return a text with its secrets masked, by the patterns of the process; a text without secrets is not changed.
 
     Args:
-        text: As it is stored: a unique key, a resource, the text of an error, a traceback.
+        text: The stored text: a unique key, a resource, an error message, a traceback.
     """
     redact = copy.copy(default_classifier().redact)
     redact.limit = max(redact.limit, _MAX_NAME)
@@ -56,12 +54,12 @@ def masked_text(text: str) -> str:
 def masked_parameters(text: str) -> str:
     """Return the JSON text of a payload's arguments with its secrets masked.
 
-    What stands under a name that says so is masked whole, whatever it is; so is what follows such a name in a pair, or
-    in a list of names and values. In all other text the redactor of the process looks for secrets, and long text is
-    cut. What is no JSON is redacted as it is.
+    The whole value of a secret name is masked, and so is the value after such a name in a pair or in a list of names
+    and values. The redactor of the process masks secrets in other texts and cuts long ones. A text that is not JSON is
+    redacted as a whole.
 
     Args:
-        text: As it is stored.
+        text: The stored text.
     """
     try:
         return json.dumps(_without_engine_key(_parse(text)), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -70,12 +68,12 @@ def masked_parameters(text: str) -> str:
 
 
 def masked_value(text: str) -> "Any":
-    """Return a payload with its secrets masked, as values that JSON has; what is no JSON as text.
+    """Return a payload with its secrets masked, as JSON values; a text that is not JSON as text.
 
-    Numbers that JSON has no form for are text too, and what is nested too deeply to be shown is left out.
+    Numbers that JSON cannot represent become text, and values that are nested too deeply are left out.
 
     Args:
-        text: As it is stored.
+        text: The stored text.
     """
     try:
         return _parse(text)
@@ -84,10 +82,10 @@ def masked_value(text: str) -> "Any":
 
 
 def masked_arguments(text: str) -> "Any":
-    """Return what `masked_value` does, without what is no argument: for people.
+    """Return the masked arguments of a payload, without the options for Celery.
 
     Args:
-        text: As it is stored.
+        text: The stored text.
     """
     return _without_engine_key(masked_value(text))
 
@@ -108,11 +106,11 @@ def _parse_number(text: str) -> float | str:
 
 
 def is_secret_name(name: str, value: object = "") -> bool:
-    """Tell whether something of this name is a secret: ``api_key``, ``dbPassword``, ``Set-Cookie``, ``contraseña``.
+    """Return whether the value of a name is a secret: ``api_key``, ``dbPassword``, ``Set-Cookie``, ``contraseña``.
 
     Args:
-        name: In snake_case, camelCase or as a header.
-        value: What stands under it: a number of tokens is no token, and what is absent, true or false is no secret.
+        name: In snake_case or camelCase, or the name of a header.
+        value: The value: a number of tokens is not a token, and None, true and false are not secrets.
     """
     if value is None or isinstance(value, bool):
         return False
@@ -127,13 +125,13 @@ def is_secret_name(name: str, value: object = "") -> bool:
     if words[-1] == "pass" or _MOT_DE_PASSE.search("".join(words)):
         return True
     return any(
-        (second in {"key", "keys"} and first in _LOCKED_BY) or (first, second) == ("session", "id")
+        (second in {"key", "keys"} and _LOCKED_BY.fullmatch(first)) or (first, second) == ("session", "id")
         for first, second in pairwise(words)
     )
 
 
 def _without_accents(name: str) -> str:
-    """Return a name without accents, its letters of full width as others are."""
+    """Return a name without accents, with fullwidth letters as ASCII."""
     if name.isascii():
         return name
     from unicodedata import normalize  # noqa: PLC0415  # few names need it
@@ -164,7 +162,7 @@ def _mask(value: "Any", redact: "Callable[[str], str]", depth: int) -> "Any":
 
 
 def _is_name_before_value(values: "list[Any]", number: int) -> bool:
-    """Tell whether a value follows its name: in pairs, as headers are sent, or behind an option of a command."""
+    """Return whether a value follows a secret name: in pairs, such as headers, or after an option of a command."""
     before, size = values[number - 1], len(values)
     if not isinstance(before, str):
         return False

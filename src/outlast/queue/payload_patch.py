@@ -1,38 +1,38 @@
 """Edits stored arguments with JSON Patch (add, replace, remove) without revealing masked values."""
 
 import json
-from typing import Any, NamedTuple, NoReturn
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from outlast.errors import PayloadError
 from outlast.queue.masking import masked_value
+from outlast.queue.payload import DECODER, ENCODER
 from outlast.redact import MASK
 
 _OPERATIONS = ("add", "replace", "remove")
 _MAX_OPERATIONS = 50  # operations of one patch
-_LIST_END = "-"  # of a list, as a place to add
-_DIGITS = 9  # of a place in a list
+_LIST_END = "-"  # the index after the last value of a list
+_DIGITS = 9  # of an index
 
 
+@dataclass(eq=False)
 class _Leaf:
-    """A text, a number, true, false or null; an object of its own, so that it is known again wherever it stands."""
+    """A text, a number, true, false or null, as an object with an identity, so that a move in the tree is noticed."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
 
 _Node = _Leaf | list[Any] | dict[str, Any]
 
 
 class _ShownNode(NamedTuple):
-    """What was shown of a node before the patch.
+    """What people see of a node.
 
     Attributes:
-        node: Kept here, so that no other gets its place in memory.
-        shown: Of a leaf its text or number; of a list or an object None if it could be looked into, else what stood
-            there instead.
-        clear: Whether nothing of the node itself was masked; the names of an object are its own.
+        node: The node, kept here so that no other object gets its id.
+        shown: The shown text or number of a leaf; for a list or object None if its content is shown, else the text that
+            is shown instead.
+        clear: Whether nothing of the node itself is masked, including the names of an object.
     """
 
     node: _Node
@@ -44,62 +44,50 @@ _ShownNodes = dict[int, _ShownNode]
 
 
 def apply_patch(text: str, patch: object) -> str:
-    """Return arguments with a patch applied; all of its operations or none.
+    """Return arguments with all operations of a patch applied.
 
-    A masked value can be replaced, and nothing else: there is no operation that reads, copies or tests, and no path
-    leads into or removes one. What is shown of a value that stays does not change, for the name beside it decides
-    whether it is masked.
+    A masked value can only be replaced: no operation reads, copies or tests it, and no path leads into it or removes
+    it. A patch must not change whether another value is masked, which may depend on the name beside it.
 
     Args:
-        text: The arguments as JSON text, as they are stored.
-        patch: Operations as RFC 6902 has them: ``[{"op": "replace", "path": "/url", "value": "https://…"}]``.
+        text: The stored arguments as JSON text.
+        patch: Operations of RFC 6902: ``[{"op": "replace", "path": "/url", "value": "https://…"}]``.
 
     Raises:
         PayloadError: If an operation cannot be applied; the message names it.
     """
     if not isinstance(patch, list) or not patch:
-        message = 'a patch must be a list of operations, such as [{"op": "replace", "path": "/url", "value": "…"}]'
-        raise PayloadError(message)
+        raise PayloadError(
+            'a patch must be a list of operations, such as [{"op": "replace", "path": "/url", "value": "…"}]'
+        )
     if len(patch) > _MAX_OPERATIONS:
-        message = f"the patch has {len(patch)} operations; the limit is {_MAX_OPERATIONS}"
-        raise PayloadError(message)
+        raise PayloadError(f"the patch has {len(patch)} operations; the limit is {_MAX_OPERATIONS}")
     try:
-        return _to_json(_apply_operations(_parse_arguments(text), patch))
+        changed = _apply_operations(_parse_arguments(text), patch)
+        return ENCODER.encode(changed)
     except RecursionError:
-        message = "the arguments are nested too deeply to be patched"
-        raise PayloadError(message) from None
+        raise PayloadError("the arguments are nested too deeply to be patched") from None
+    except ValueError:
+        raise PayloadError("the arguments contain a number that JSON cannot represent; replace it") from None
 
 
 def masked_values(text: str) -> set[str | int | float]:
-    """Return the texts and numbers of stored arguments that are not shown as they are."""
+    """Return the texts and numbers of stored arguments that are masked."""
     try:
-        tree = _box(json.loads(text))
-        known = _shown_nodes(tree)
+        known = _shown_nodes(_box(json.loads(text)))
     except (ValueError, RecursionError):
         return set()
-    leaves = [each for each in known.values() if isinstance(each.node, _Leaf) and not each.clear]
-    values = [each.node.value for each in leaves if isinstance(each.node, _Leaf)]
+    values = [node.value for node, _, clear in known.values() if isinstance(node, _Leaf) and not clear]
     return {value for value in values if value is not None and not isinstance(value, bool)}
 
 
 def _parse_arguments(text: str) -> _Node:
     try:
-        return _box(json.loads(text, parse_constant=_refuse_constant))
+        return _box(DECODER.decode(text))
     except ValueError:
-        message = "the stored arguments are not valid JSON, so they cannot be patched; discard the dead letter"
-        raise PayloadError(message) from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-def _to_json(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except ValueError:
-        message = "the arguments contain a number that JSON cannot represent; replace it"
-        raise PayloadError(message) from None
+        raise PayloadError(
+            "the stored arguments are not valid JSON, so they cannot be patched; discard the dead letter"
+        ) from None
 
 
 def _box(value: Any) -> _Node:
@@ -115,14 +103,14 @@ def _unbox(node: _Node) -> Any:
 
 
 def _shown_nodes(tree: _Node) -> _ShownNodes:
-    """Return what is shown of each node of a tree."""
+    """Return what people see of each node of a tree, by id of the node."""
     known: _ShownNodes = {}
 
     def walk(node: _Node, shown: Any) -> None:
         if isinstance(node, _Leaf):
             known[id(node)] = _ShownNode(node, shown, shown == node.value and type(shown) is type(node.value))
             return
-        is_open = type(shown) is type(node) and len(shown) == len(node)  # two masked names may look the same
+        is_open = type(shown) is type(node) and len(shown) == len(node)  # fewer if two masked names look the same
         names = not isinstance(node, dict) or (is_open and list(shown) == list(node))
         instead = shown if isinstance(shown, str) else MASK
         known[id(node)] = _ShownNode(node, None if is_open else instead, is_open and names)
@@ -141,13 +129,11 @@ def _apply_operations(tree: _Node, patch: list[Any]) -> Any:
         try:
             _apply_operation(tree, known, operation)
         except _PatchError as error:
-            message = f"operation {number}: {error}"
-            raise PayloadError(message) from None
+            raise PayloadError(f"operation {number}: {error}") from None
     for place, now in _shown_nodes(tree).items():
         before = known.get(place)
         if before is not None and now.shown not in (before.shown, MASK):
-            message = "the patch would reveal a masked value; replace the masked value too"
-            raise PayloadError(message)
+            raise PayloadError("the patch would reveal a masked value; replace the masked value too")
     return _unbox(tree)
 
 
@@ -157,16 +143,13 @@ class _PatchError(Exception):
 
 def _apply_operation(tree: _Node, known: _ShownNodes, operation: object) -> None:
     if not isinstance(operation, dict):
-        message = "must be an object"
-        raise _PatchError(message)
+        raise _PatchError("must be an object")
     name, path = operation.get("op"), operation.get("path")
     if name not in _OPERATIONS:
-        message = f"{name!r} is not a valid operation; choose one of: {', '.join(_OPERATIONS)}"
-        raise _PatchError(message)
+        raise _PatchError(f"{name!r} is not a valid operation; choose one of: {', '.join(_OPERATIONS)}")
     extra = operation.keys() - ({"op", "path"} if name == "remove" else {"op", "path", "value"})
     if extra or not isinstance(path, str):
-        message = f"{min(map(str, extra))!r} is not a valid key of {name}" if extra else "has no path"
-        raise _PatchError(message)
+        raise _PatchError(f"{min(map(str, extra))!r} is not a valid key of {name}" if extra else "has no path")
     if name != "remove":
         _check_value(operation)
     holder, key = _find_holder(tree, known, path)
@@ -178,38 +161,33 @@ def _apply_operation(tree: _Node, known: _ShownNodes, operation: object) -> None
 
 def _check_value(operation: dict[str, Any]) -> None:
     if "value" not in operation:
-        message = f"{operation['op']} needs a value"
-        raise _PatchError(message)
+        raise _PatchError(f"{operation['op']} needs a value")
     try:
         text = json.dumps(operation["value"], ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        message = f"the value is not valid JSON: {error}"
-        raise _PatchError(message) from None
+        raise _PatchError(f"the value is not valid JSON: {error}") from None
     if MASK in text:
-        message = f"the value contains {MASK}, which marks masked values; replace only what you want to change"
-        raise _PatchError(message)
+        raise _PatchError(f"the value contains {MASK}, which marks masked values; replace only what you want to change")
 
 
 def _find_holder(tree: _Node, known: _ShownNodes, path: str) -> tuple[list[Any] | dict[str, Any], str]:
-    """Follow a pointer to what holds the value that it names; return that and the name."""
+    """Return the list or object that contains the value of a path, and the last name of the path."""
     if not path.startswith("/"):
-        message = f"the path {path!r} must start with /; the arguments cannot be replaced as a whole"
-        raise _PatchError(message)
+        raise _PatchError(f"the path {path!r} must start with /; the arguments cannot be replaced as a whole")
     names = [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
-    if any(list(masked_value(json.dumps({name: None}))) != [name] for name in names):  # else names could be guessed
-        message = "the path contains what looks like a secret; masked names cannot be used"
-        raise _PatchError(message)
+    if any(
+        list(masked_value(json.dumps({name: None}))) != [name] for name in names
+    ):  # else masked names could be guessed
+        raise _PatchError("the path contains what looks like a secret; masked names cannot be used")
     node = tree
     for name in [None, *names[:-1]]:
         if name is not None:
             if not _has(node, name):
-                message = f"{name!r} in {path} does not exist"
-                raise _PatchError(message)
+                raise _PatchError(f"{name!r} in {path} does not exist")
             node = node[int(name)] if isinstance(node, list) else node[name]  # type: ignore[index]  # as _has found
         seen = known.get(id(node))
         if isinstance(node, _Leaf) or (seen is not None and seen.shown is not None):
-            message = f"{path} leads into a value that is not a list or object, or is masked"
-            raise _PatchError(message)
+            raise _PatchError(f"{path} leads into a value that is not a list or object, or is masked")
     assert not isinstance(node, _Leaf)  # noqa: S101  # for the type checker
     return node, names[-1]
 
@@ -227,8 +205,7 @@ def _is_number(key: str) -> bool:
 def _put_value(holder: list[Any] | dict[str, Any], key: str, operation: dict[str, Any]) -> None:
     given = _box(operation["value"])
     if operation["op"] == "replace" and not _has(holder, key):
-        message = f"{operation['path']} does not exist, so it cannot be replaced"
-        raise _PatchError(message)
+        raise _PatchError(f"{operation['path']} does not exist, so it cannot be replaced")
     if isinstance(holder, dict):
         holder[key] = given
     elif operation["op"] == "replace":
@@ -236,18 +213,15 @@ def _put_value(holder: list[Any] | dict[str, Any], key: str, operation: dict[str
     elif key == _LIST_END or (_is_number(key) and int(key) <= len(holder)):
         holder.insert(len(holder) if key == _LIST_END else int(key), given)
     else:
-        message = f"{key!r} is not a valid index of a list of {len(holder)}"
-        raise _PatchError(message)
+        raise _PatchError(f"{key!r} is not a valid index of a list of {len(holder)}")
 
 
 def _remove_value(holder: list[Any] | dict[str, Any], key: str, known: _ShownNodes, path: str) -> None:
     if not _has(holder, key):
-        message = f"{path} does not exist, so it cannot be removed"
-        raise _PatchError(message)
+        raise _PatchError(f"{path} does not exist, so it cannot be removed")
     node = holder[int(key)] if isinstance(holder, list) else holder[key]
     if not _is_clear(node, known):
-        message = f"{path} is masked, or contains masked values; it can be replaced, but not removed"
-        raise _PatchError(message)
+        raise _PatchError(f"{path} is masked, or contains masked values; it can be replaced, but not removed")
     if isinstance(holder, list):
         del holder[int(key)]
     else:
@@ -255,7 +229,7 @@ def _remove_value(holder: list[Any] | dict[str, Any], key: str, known: _ShownNod
 
 
 def _is_clear(node: _Node, known: _ShownNodes) -> bool:
-    """Tell whether nothing of a node, and of what is in it, is masked."""
+    """Return whether nothing in a node is masked."""
     seen = known.get(id(node))
     if seen is not None and not seen.clear:
         return False

@@ -19,65 +19,61 @@ from outlast.queue.logs import log
 from outlast.queue.masking import masked_text
 
 REPLAY_EVERY = 1.0
-"""Seconds between two looks."""
+"""Seconds between two rounds."""
 REPLAY_LEASE = 15.0
-"""Seconds after which another worker takes a replay over."""
+"""Seconds after which another worker takes over a replay."""
 REPLAY_BATCH = 500
-"""Tasks that are queued by one transaction at most."""
-_QUEUE_SECONDS = 0.5  # seconds for which one look goes on queueing
-_MAX_BUCKET_SECONDS = 2.0  # seconds for which tasks are saved up where a look comes late
+"""Maximum number of tasks that one transaction queues."""
+_QUEUE_SECONDS = 0.5  # maximum seconds of one round
+_MAX_BUCKET_SECONDS = 2.0  # seconds of the rate that can be saved up when a round is late
 
 
 class _TokenBucket(NamedTuple):
-    """Tasks that may be queued by now, as the rate has it, and when that was reckoned."""
+    """Number of tasks that the rate allows to queue, and the time it was computed."""
 
     tokens: float
     at: float
 
 
 class Replayer:
-    """Carries on the replays that nobody else does.
+    """Continues the replays that no other worker continues.
 
     Args:
-        store: Where they are.
-        owner: Tells under which name; a worker has another one after its lease was lost.
-        monotonic: The clock by which a rate is kept.
+        store: The store with the replays.
+        owner: Returns the id of the worker, which changes after a lost lease.
+        monotonic: The clock for the rate.
     """
 
     def __init__(
         self, store: Store, owner: Callable[[], str], *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """Begin with no replay."""
         self._store, self._owner, self._monotonic = store, owner, monotonic
         self._buckets: dict[tuple[int, int], _TokenBucket] = {}
 
     def advance_replays(self) -> None:
-        """Take every replay that can be had some steps further; to be called every so often."""
-        before, self._buckets = (
-            self._buckets,
-            {},
-        )  # of those that are over, or with somebody else by now, nothing is kept
+        """Advance each replay that is free by some steps. Call it again and again."""
+        before, self._buckets = self._buckets, {}  # buckets of replays that ended, or that others continue, are dropped
         while (replay := self._store.claim_replay(self._owner(), REPLAY_LEASE)) is not None:
             key = replay.id, replay.epoch
             if key in self._buckets:
                 break
-            self._buckets[key] = self._filled(replay, before.get(key))
+            self._buckets[key] = self._filled_bucket(replay, before.get(key))
             end = self._monotonic() + _QUEUE_SECONDS
             going: Replay | None = replay
             while going is not None and self._monotonic() < end:
-                going = self._step(going)
+                going = self._advance(going)
 
-    def _filled(self, replay: Replay, purse: _TokenBucket | None) -> _TokenBucket:
-        """Return what may be queued by now; whoever takes a replay over begins with nothing."""
+    def _filled_bucket(self, replay: Replay, bucket: _TokenBucket | None) -> _TokenBucket:
+        """Return the tokens for now. A worker that takes over a replay starts without tokens."""
         now, rate = self._monotonic(), replay.rate
-        if rate is None or purse is None:
+        if rate is None or bucket is None:
             return _TokenBucket(0.0, now)
-        return _TokenBucket(min(purse.tokens + rate * (now - purse.at), max(1.0, rate * _MAX_BUCKET_SECONDS)), now)
+        return _TokenBucket(min(bucket.tokens + rate * (now - bucket.at), max(1.0, rate * _MAX_BUCKET_SECONDS)), now)
 
-    def _step(self, replay: Replay) -> Replay | None:
-        """Do what comes next; return the replay as it is then, None if there is nothing more to do now."""
+    def _advance(self, replay: Replay) -> Replay | None:
+        """Do the next step. Returns the replay after it, or None if there is nothing to do now."""
         canaries = self._store.canaries(replay.id)
-        match next_replay_step(_replay_standing(replay, canaries)):
+        match next_replay_step(_replay_progress(replay, canaries)):
             case WaitForStage():
                 return None
             case StopReplay(why):
@@ -86,28 +82,28 @@ class Replayer:
             case FinishReplay():
                 self._end(replay, ReplayState.DONE, "")
                 return None
-            case QueueStage() as go:
-                return self._queue(replay, go, canaries)
+            case QueueStage() as stage:
+                return self._queue(replay, stage, canaries)
             case other:
                 assert_never(other)
 
-    def _queue(self, replay: Replay, go: QueueStage, canaries: Canaries) -> Replay | None:
+    def _queue(self, replay: Replay, step: QueueStage, canaries: Canaries) -> Replay | None:
         key = replay.id, replay.epoch
-        limit = self._limit(replay, go, canaries)
+        limit = self._limit(replay, step, canaries)
         if limit < 1:
             return None
-        step = self._store.replay_step(*key, limit, stage=go.stage, canary=go.canary)
-        if step is None:  # it is with somebody else by now, or was stopped by hand
+        queued = self._store.replay_step(*key, limit, stage=step.stage, canary=step.canary)
+        if queued is None:  # another worker has it by now, or it was stopped by hand
             return None
-        if go.most is None:
-            purse = self._buckets[key]
-            self._buckets[key] = purse._replace(tokens=purse.tokens - step.replayed)
+        if step.most is None:
+            bucket = self._buckets[key]
+            self._buckets[key] = bucket._replace(tokens=bucket.tokens - queued.replayed)
         again = self._store.replay_run(replay.id)
         return again if again is not None and again.epoch == replay.epoch else None
 
-    def _limit(self, replay: Replay, go: QueueStage, canaries: Canaries) -> int:
-        if go.most is not None:
-            return _canaries_wanted(go.stage) - canaries.live - canaries.done
+    def _limit(self, replay: Replay, step: QueueStage, canaries: Canaries) -> int:
+        if step.most is not None:
+            return _canaries_wanted(step.stage) - canaries.live - canaries.done
         if replay.rate is None:
             return REPLAY_BATCH
         return min(REPLAY_BATCH, int(self._buckets[replay.id, replay.epoch].tokens))
@@ -122,8 +118,8 @@ class Replayer:
             log.warning("replay %d: stopped after %d tasks%s: %s", replay.id, replay.replayed, stayed, why)
 
 
-def _replay_standing(replay: Replay, canaries: Canaries) -> ReplayProgress:
-    """Return how a replay stands. A stage has begun when all of its canaries are queued, or there are no more."""
+def _replay_progress(replay: Replay, canaries: Canaries) -> ReplayProgress:
+    """Return the progress of a replay. A stage has begun when all of its canaries are queued, or none are left."""
     more = replay.cursor < replay.newest
     queued = canaries.live + canaries.done
     begun = not more or queued >= _canaries_wanted(replay.stage)
@@ -134,5 +130,5 @@ def _replay_standing(replay: Replay, canaries: Canaries) -> ReplayProgress:
 
 
 def _canaries_wanted(stage: int) -> int:
-    """Return how many canaries there are once a stage has begun."""
+    """Return the number of canaries up to and including a stage."""
     return sum(each for each in REPLAY_STAGES[: stage + 1] if each is not None)

@@ -3,68 +3,52 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Any
 
-from outlast.ports.rows import Claimed, Kind, Settlement
+from outlast.ports.rows import Claimed
 from outlast.queue.child_process import ChildPool
-from outlast.queue.definition import TaskDefinition
-from outlast.queue.execution import (
-    execute,
-    execute_async,
-    execute_async_with_events,
-    execute_in_child,
-    execute_in_child_with_events,
-    execute_with_events,
-    release_settlement,
-)
-from outlast.queue.logs import log
+from outlast.queue.definition import Definition
+from outlast.queue.execution import defer_after_bug, execute, execute_async, execute_in_child
 from outlast.queue.settings import WorkerSettings
-from outlast.queue.settlement import Outcome, settle_no_process
+from outlast.queue.settlement import Outcome, release_settlement, settle_no_process
 from outlast.queue.suspects import NoChildError, SuspectIsolation
-from outlast.record.bus import has_subscribers
-from outlast.record.log_text import traceback_of
-
-# The queue of outcomes is fast enough for tasks that do nothing: appending to a deque needs no lock, and the claim
-# loop is woken once per batch.
 
 
 class OutcomeQueue:
-    """Outcomes on their way back.
+    """Outcomes on their way from the runners to the claim loop.
+
+    It is fast enough for tasks that do nothing: appending to a deque needs no lock, and the claim loop is woken once
+    per batch.
 
     Attributes:
-        outcomes: What runners have finished and the pump has not taken yet.
-        wake: Set when the pump has something to do.
-        idle: Set when a runner has nothing left to run: no use in waiting for more outcomes.
+        outcomes: The outcomes that the claim loop has not taken yet.
+        wake: Set when the claim loop has something to do.
+        idle: Set when a runner has nothing left to run, so that waiting for more outcomes is of no use.
     """
 
-    __slots__ = ("idle", "outcomes", "wake")
-
     def __init__(self) -> None:
-        """Begin empty."""
-        self.outcomes: deque[list[Outcome]] = deque()
+        self.outcomes: deque[Outcome] = deque()
         self.wake = Event()
         self.idle = Event()
 
-    def put(self, outcomes: list[Outcome], *, more: bool) -> None:
-        """Hand in what became of one task.
+    def put(self, outcome: Outcome, *, more: bool) -> None:
+        """Add an outcome.
 
         Args:
-            outcomes: To be written.
+            outcome: The outcome of one task.
             more: Whether other tasks wait for this runner.
         """
-        self.outcomes.append(outcomes)
+        self.outcomes.append(outcome)
         if not more:
-            if not self.idle.is_set():
-                self.idle.set()
-            if not self.wake.is_set():
-                self.wake.set()
+            self.idle.set()
+            self.wake.set()
         elif len(self.outcomes) == 1:
             self.wake.set()
 
-    def take(self) -> list[list[Outcome]]:
-        """Take all that is there."""
+    def take(self) -> list[Outcome]:
+        """Remove and return all outcomes."""
         self.idle.clear()
         self.wake.clear()
         taken = []
@@ -73,31 +57,26 @@ class OutcomeQueue:
         return taken
 
 
-Definition = TaskDefinition[Any, Any]
-_BUG_WAIT = 60.0  # seconds
-
-
 class Runners:
     """Runs the tasks of a worker in threads, on an event loop or in child processes.
 
     Args:
-        concurrency: How many tasks run at once.
-        tray: Where outcomes go.
-        loop: Where coroutine functions run.
+        concurrency: Number of tasks that run at the same time.
+        outcome_queue: Receives the outcomes.
+        loop: Runs coroutine functions.
         mixed: Whether there are tasks of both kinds, which then share the slots.
-        apart: How much suspects may take in a process apart; None to run them in this one.
+        isolation: The limits of suspects in child processes; None to run suspects in this process.
     """
 
     def __init__(
         self,
         concurrency: int,
-        tray: OutcomeQueue,
+        outcome_queue: OutcomeQueue,
         loop: asyncio.AbstractEventLoop,
         *,
         mixed: bool,
-        apart: WorkerSettings | None = None,
+        isolation: WorkerSettings | None = None,
     ) -> None:
-        """Begin with no threads; they are started when they are needed."""
         self._slots: SimpleQueue[None] | None = None
         if mixed:
             self._slots = SimpleQueue()
@@ -105,10 +84,10 @@ class Runners:
                 self._slots.put(None)
         self.concurrency = concurrency
         self.leaving = False
-        self._tray = tray
+        self.outcome_queue = outcome_queue
         self._loop = loop
         self._children = ChildPool(concurrency)
-        self._apart = None if apart is None else SuspectIsolation(self._children, apart)
+        self._isolation = None if isolation is None else SuspectIsolation(self._children, isolation)
         self._inbox: SimpleQueue[tuple[Definition, Claimed] | None] = SimpleQueue()
         self._threads: list[Thread] = []
         self._waiting: deque[tuple[Definition, Claimed]] = deque()
@@ -116,152 +95,129 @@ class Runners:
         self._unbegun: dict[int, Claimed] = {}
         self._at_slot: dict[int, Claimed] = {}
 
-    def start(self, tasks: Iterable[tuple[Definition, Claimed]], *, here: bool = False) -> None:
-        """Take tasks in; they begin as hands are free. Suspects run apart, unless they are to run here."""
+    def start(self, tasks: Iterable[tuple[Definition, Claimed]], *, isolate: bool = True) -> None:
+        """Start tasks as slots become free. Suspects run isolated if `isolate` is true and isolation is possible."""
         for_loop = False
         for pair in tasks:
-            if pair[1].suspect and self._apart is not None and not here:  # it is alone, and needs no slot
-                Thread(target=self._run_apart, args=(self._apart, *pair), name="outlast-suspect", daemon=True).start()
+            if isolate and pair[1].suspect and self._isolation is not None:  # it runs alone and needs no slot
+                arguments = (self._isolation, *pair)
+                Thread(target=self._run_isolated, args=arguments, name="outlast-suspect", daemon=True).start()
             elif pair[0].is_async:
                 self._waiting.append(pair)
                 for_loop = True
             else:
                 if len(self._threads) < self.concurrency:
-                    self._add_thread()
+                    name = f"outlast-{len(self._threads) + 1}"
+                    self._threads.append(Thread(target=self._run_inbox, name=name, daemon=True))
+                    self._threads[-1].start()
                 self._inbox.put(pair)
         if for_loop:
-            self._loop.call_soon_threadsafe(self._begin)
+            self._loop.call_soon_threadsafe(self._start_coroutines)
 
     def take_back(self) -> list[Claimed]:
-        """Return what has not begun; it is not going to."""
+        """Remove and return the tasks that have not started."""
         taken = []
-        while True:
-            try:
+        with suppress(Empty):
+            while True:
                 pair = self._inbox.get_nowait()
-            except Empty:
-                break
-            if pair is not None:
-                taken.append(pair[1])
+                if pair is not None:
+                    taken.append(pair[1])
         for key in list(self._at_slot):  # their threads wait for a slot
             claimed = self._at_slot.pop(key, None)
             if claimed is not None:
                 taken.append(claimed)
-        while self._waiting:
-            try:
+        with suppress(IndexError):  # the event loop was faster
+            while self._waiting:
                 taken.append(self._waiting.popleft()[1])
-            except IndexError:  # the event loop was quicker
-                break
         return taken
 
     def abandon(self) -> None:
-        """Cancel what can be stopped: coroutines and child processes. Threads cannot."""
+        """Cancel coroutines and kill child processes. Threads cannot be stopped."""
         self.leaving = True
-        self._loop.call_soon_threadsafe(self._cancel)
+        self._loop.call_soon_threadsafe(self._cancel_coroutines)
         self._children.close()
 
     def close(self) -> None:
-        """Let the threads end when they are done."""
+        """Let the threads end when their tasks are done."""
         for _ in self._threads:
             self._inbox.put(None)
         self._children.close()
 
-    def _cancel(self) -> None:
-        for task in self._running:
-            task.cancel()
-        unbegun = list(self._unbegun.values())  # cancelled before their first step, they cannot say so themselves
-        self._unbegun.clear()
-        for claimed in unbegun:
-            self._tray.put([release_settlement(claimed)], more=False)
-
-    def _add_thread(self) -> None:
-        thread = Thread(target=self._work, name=f"outlast-{len(self._threads) + 1}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _work(self) -> None:
-        """Run tasks in this thread, one after the other."""
-        inbox, tray, children, slots = self._inbox, self._tray, self._children, self._slots
-        while True:
-            pair = inbox.get()
-            if pair is None:
-                return
-            if slots is not None:
-                self._at_slot[id(pair)] = pair[1]
-                slots.get()
-                if self._at_slot.pop(id(pair), None) is None:  # taken back
-                    slots.put(None)
-                    if self._waiting:
-                        self._loop.call_soon_threadsafe(self._begin)
-                    continue
-            try:
-                run = execute_with_events if has_subscribers() else execute
-                outcomes = run(*pair, children, self._is_leaving)
-            except BaseException as error:  # noqa: BLE001  # a mistake of ours must not end the thread
-                outcomes = [_defer_after_bug(pair[1], error)]
-            if slots is not None:
-                slots.put(None)
-                if self._waiting:
-                    self._loop.call_soon_threadsafe(self._begin)
-            tray.put(outcomes, more=not inbox.empty())
-
-    def _run_apart(self, apart: SuspectIsolation, definition: Definition, claimed: Claimed) -> None:
-        """Run a suspect in a child; one that cannot run there runs here as any other."""
-        try:
-            place = apart.child_target(definition)
-            if place is not None:
-                run = execute_in_child_with_events if has_subscribers() else execute_in_child
-                bounds = apart.bounds(definition)
-                outcomes = run(definition, claimed, place, self._children, self._is_leaving, bounds)
-            elif self.leaving:
-                outcomes = [release_settlement(claimed)]
-            else:
-                self.start([(definition, claimed)], here=True)
-                return
-        except NoChildError as error:
-            outcomes = (
-                [release_settlement(claimed)] if self.leaving else settle_no_process(definition, claimed, str(error))
-            )
-        except BaseException as error:  # noqa: BLE001  # a mistake of ours must not lose the task
-            outcomes = [_defer_after_bug(claimed, error)]
-        self._tray.put(outcomes, more=False)
-
     def _is_leaving(self) -> bool:
         return self.leaving
 
-    def _begin(self) -> None:
-        """Begin coroutines while there are hands."""
+    def _run_inbox(self) -> None:
+        """Run tasks in this thread, one after the other."""
+        while (pair := self._inbox.get()) is not None:
+            if self._slots is not None:
+                self._at_slot[id(pair)] = pair[1]
+                self._slots.get()
+                if self._at_slot.pop(id(pair), None) is None:  # taken back
+                    self._free_slot()
+                    continue
+            outcome = execute(*pair, self._children, self._is_leaving)
+            self._free_slot()
+            self.outcome_queue.put(outcome, more=not self._inbox.empty())
+
+    def _free_slot(self) -> None:
+        if self._slots is not None:
+            self._slots.put(None)
+            if self._waiting:
+                self._loop.call_soon_threadsafe(self._start_coroutines)
+
+    def _run_isolated(self, isolation: SuspectIsolation, definition: Definition, claimed: Claimed) -> None:
+        """Run a suspect in a child process, or like any other task if it cannot run there."""
+        try:
+            target = isolation.child_target(definition)
+            if target is not None:
+                limits = isolation.limits(definition)
+                outcome = execute_in_child(definition, claimed, target, self._children, self._is_leaving, limits)
+            elif self.leaving:
+                outcome = Outcome.of(release_settlement(claimed))
+            else:
+                self.start([(definition, claimed)], isolate=False)
+                return
+        except NoChildError as error:
+            if self.leaving:
+                outcome = Outcome.of(release_settlement(claimed))
+            else:
+                outcome = settle_no_process(definition, claimed, str(error))
+        except BaseException as error:  # noqa: BLE001  # a bug of ours must not lose the task
+            outcome = defer_after_bug(claimed, error)
+        self.outcome_queue.put(outcome, more=False)
+
+    def _start_coroutines(self) -> None:
+        """Start coroutines while there are slots. Runs on the event loop."""
         waiting, running, slots = self._waiting, self._running, self._slots
         while waiting and len(running) < self.concurrency:
             try:
                 if slots is not None:
                     slots.get_nowait()
                 pair = waiting.popleft()
-            except Empty:  # threads have them all; the next one that is free begins here again
+            except Empty:  # threads have all slots; the next one that is freed calls this again
                 return
             except IndexError:  # taken back
                 if slots is not None:
                     slots.put(None)
                 return
             self._unbegun[id(pair[1])] = pair[1]
-            running.add(asyncio.Task(self._run(*pair), loop=self._loop))
+            running.add(asyncio.Task(self._run_coroutine(*pair), loop=self._loop))
 
-    async def _run(self, definition: Definition, claimed: Claimed) -> None:
-        """Run a task in an asyncio task of its own, and have the next one begin."""
+    async def _run_coroutine(self, definition: Definition, claimed: Claimed) -> None:
+        """Run a task in its own asyncio task, then start the next one."""
         del self._unbegun[id(claimed)]
-        try:
-            run = execute_async_with_events if has_subscribers() else execute_async
-            outcomes = await run(definition, claimed, self._is_leaving)
-        except Exception as error:  # noqa: BLE001  # a mistake of ours must not lose the task
-            outcomes = [_defer_after_bug(claimed, error)]
+        outcome = await execute_async(definition, claimed, self._is_leaving)
         self._running.discard(asyncio.current_task())
         if self._slots is not None:
             self._slots.put(None)
-        self._tray.put(outcomes, more=bool(self._waiting))
+        self.outcome_queue.put(outcome, more=bool(self._waiting))
         if self._waiting:
-            self._begin()
+            self._start_coroutines()
 
-
-def _defer_after_bug(claimed: Claimed, error: BaseException) -> Settlement:
-    """Put a task off that we could not even settle: a bug of ours, or an interpreter out of memory."""
-    log.error("could not settle %s %d\n%s", claimed.task_type, claimed.id, traceback_of(error))
-    return Settlement(claimed.id, claimed.epoch, Kind.DEFER, _BUG_WAIT, suspect=claimed.suspect)
+    def _cancel_coroutines(self) -> None:
+        for task in self._running:
+            task.cancel()
+        unbegun = list(self._unbegun.values())  # cancelled before their first step, they cannot release themselves
+        self._unbegun.clear()
+        for claimed in unbegun:
+            self.outcome_queue.put(Outcome.of(release_settlement(claimed)), more=False)

@@ -12,19 +12,19 @@ _MOST_MEMORY = 2**62  # bytes
 
 
 class WorkerSettings(NamedTuple):
-    """What an app hands to its workers.
+    """The settings of an app's workers.
 
     Attributes:
-        spool: Folder for outcomes that could not be stored before the end.
-        lease: Seconds that a worker may be silent before its tasks are given to others.
-        heartbeat: Seconds between two signs of life.
-        crash_limit: Processes that a task may take down while it runs alone.
-        grace: Seconds that running tasks have to end when the worker stops.
-        keep_done: Seconds for which finished tasks are kept; None for ever.
-        keep_dead: Seconds for which dead letters are kept; None for ever.
-        alert_age: Seconds after which a dead letter that waits is told of; None for never.
-        suspect_memory: Bytes that a suspect may take, up to 1 a share of the machine's; None for no limit.
-        suspect_timeout: Seconds that a suspect without a timeout may take; None for no limit.
+        spool: Folder for outcomes that could not be stored before a worker ended.
+        lease: Seconds without a heartbeat after which the tasks of a worker are given to others.
+        heartbeat: Seconds between two heartbeats.
+        crash_limit: How often a suspect may crash its process.
+        grace: Seconds for running tasks to end when the worker stops.
+        keep_done: Seconds to keep finished tasks; None for ever.
+        keep_dead: Seconds to keep dead letters; None for ever.
+        alert_age: Seconds after which a dead letter raises an alert; None for never.
+        suspect_memory: Memory limit of a suspect in bytes, or up to 1 as a share of the machine's; None for no limit.
+        suspect_timeout: Seconds for a suspect without a timeout; None for no limit.
     """
 
     spool: Path
@@ -39,45 +39,59 @@ class WorkerSettings(NamedTuple):
     suspect_timeout: float | None = 3600.0
 
 
-def worker_settings(  # noqa: PLR0913  # the settings
+def worker_settings(
     spool: Path,
     *,
     lease: float,
     heartbeat: float | None,
     crash_limit: int,
     grace: float,
-    keep_done: float | timedelta | None,
-    keep_dead: float | timedelta | None,
-    alert_age: float | timedelta | None,
     suspect_memory: float | None,
     suspect_timeout: float | timedelta | None,
+    **ages: float | timedelta | None,
 ) -> WorkerSettings:
-    """Return the settings of an app's workers.
+    """Return the settings of an app's workers; `ages` are ``keep_done``, ``keep_dead`` and ``alert_age``.
 
     Raises:
-        ConfigError: If one cannot be used.
+        ConfigError: If one is not valid.
     """
-    lease = required_seconds("lease", lease, 0.1)
-    beat = required_seconds("heartbeat", lease / 4 if heartbeat is None else heartbeat, 0.01)
-    if beat * 2 > lease:
-        message = f"heartbeat is {beat:g} s and lease {lease:g} s; the lease must be at least two heartbeats long"
-        raise ConfigError(message)
-    limit: object = crash_limit
-    if not isinstance(limit, int) or limit < 1:
-        message = f"crash_limit is {crash_limit!r}; give a whole number, 1 or more"
-        raise ConfigError(message)
+    lease, beat = checked_lease(lease, heartbeat)
+    check_crash_limit(crash_limit)
     return WorkerSettings(
-        spool=spool,
-        lease=lease,
-        heartbeat=beat,
-        crash_limit=crash_limit,
-        grace=required_seconds("grace", grace, 0.0),
-        keep_done=seconds("keep_done", keep_done),
-        keep_dead=seconds("keep_dead", keep_dead),
-        alert_age=seconds("alert_age", alert_age),
+        spool,
+        lease,
+        beat,
+        crash_limit,
+        required_seconds("grace", grace, 0.0),
         suspect_memory=_check_memory(suspect_memory),
         suspect_timeout=seconds("suspect_timeout", suspect_timeout, least=0.001),
+        **{name: seconds(name, age) for name, age in ages.items()},
     )
+
+
+def checked_lease(lease: object, heartbeat: object) -> tuple[float, float]:
+    """Return a lease and a heartbeat, which is by default a quarter of the lease, in seconds.
+
+    Raises:
+        ConfigError: If one is not valid.
+    """
+    seconds = required_seconds("lease", lease, 0.1)
+    beat = required_seconds("heartbeat", seconds / 4 if heartbeat is None else heartbeat, 0.01)
+    if beat * 2 > seconds:
+        raise ConfigError(
+            f"heartbeat is {beat:g} s and lease {seconds:g} s; the lease must be at least two heartbeats long"
+        )
+    return seconds, beat
+
+
+def check_crash_limit(limit: object) -> None:
+    """Check how often a suspect may crash its process.
+
+    Raises:
+        ConfigError: If it is not valid.
+    """
+    if not isinstance(limit, int) or limit < 1:
+        raise ConfigError(f"crash_limit is {limit!r}; give a whole number, 1 or more")
 
 
 def _check_memory(given: float | None) -> float | None:
@@ -89,8 +103,7 @@ def _check_memory(given: float | None) -> float | None:
             return float(value)
         if _LEAST_MEMORY <= value <= _MOST_MEMORY:
             return int(value)
-    message = (
+    raise ConfigError(
         f"suspect_memory is {given!r}; give bytes, {_LEAST_MEMORY} or more, or a share of the machine's memory, "
         "above 0 and up to 1"
     )
-    raise ConfigError(message)

@@ -2,9 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from outlast.classify import classify
-from outlast.decide.policy import matches
-from outlast.failure import RETRYABLE, Failure
+from outlast.classify import failure_of
+from outlast.failure import Failure
 from outlast.record.log_text import traceback_of
 from outlast.run import logs
 
@@ -40,29 +39,19 @@ class TaskFailure(NamedTuple):
 
 
 def task_failure_of(error: BaseException, policy: "RetryPolicy") -> TaskFailure:
-    """Judge an error that a task raised.
-
-    It is classified once. Where the policy does not say what is retried, a task retries what the classifier calls
-    retryable.
+    """Classify an error that a task raised, once.
 
     Args:
         error: What was raised.
         policy: The task's.
     """
-    failure = classify(error)
+    failure = failure_of(error).settled()
     return TaskFailure(failure, _policy_retries(error, failure, policy), traceback_of(error))
 
 
 def _policy_retries(error: BaseException, failure: Failure, policy: "RetryPolicy") -> bool:
-    if not isinstance(error, Exception):
-        return False
-    retry_on = policy.retry_on
-    if retry_on is None or retry_on == RETRYABLE:
-        return failure.retryable
-    if isinstance(retry_on, frozenset):
-        return failure.category in retry_on
     try:
-        return matches(retry_on, error)
+        return policy.retries(error, failure)
     except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
         logs.log_user_error("retry_on", failure.location or failure.exception_name, mistake)
         return False

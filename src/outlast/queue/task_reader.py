@@ -19,13 +19,14 @@ def enum_member(kind: type[E], value: object) -> E:
     """Return the member of an enumeration that has a value.
 
     Raises:
-        ConfigError: If there is none; the message lists the valid ones.
+        ConfigError: If no member has it; the message lists the valid values.
     """
     try:
         return kind(str(value))
     except ValueError:
-        message = f"{value!r} is not a valid {kind.__name__.lower()}; choose one of: {', '.join(kind)}"
-        raise ConfigError(message) from None
+        raise ConfigError(
+            f"{value!r} is not a valid {kind.__name__.lower()}; choose one of: {', '.join(kind)}"
+        ) from None
 
 
 class TaskHistory(NamedTuple):
@@ -43,7 +44,6 @@ class TaskReader:
     """
 
     def __init__(self, store: Store) -> None:
-        """Keep the store."""
         self._store = store
 
     def list(self, **which: Any) -> list[Task]:
@@ -61,8 +61,7 @@ class TaskReader:
         """
         task = self._store.get(number)
         if task is None:
-            message = f"task {number} does not exist"
-            raise LookupError(message)
+            raise LookupError(f"task {number} does not exist")
         return TaskHistory(task, self._store.attempts(number))
 
     def counts(self) -> dict[str, int]:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     Handler = Callable[[Any], object]
 
 
-_handlers: "tuple[tuple[tuple[type[Event], ...], Handler], ...]" = ()
+subscribers: "tuple[tuple[tuple[type[Event], ...], Handler], ...]" = ()
+"""The functions that are called with events. Without any, events need not be created."""
 
 
 def subscribe(handler: "Handler", *kinds: "type[Event]") -> "Callable[[], None]":
@@ -29,14 +30,14 @@ def subscribe(handler: "Handler", *kinds: "type[Event]") -> "Callable[[], None]"
     Raises:
         ConfigError: If the handler is not callable, or a kind is not an event class.
     """
-    global _handlers  # noqa: PLW0603  # replaced as a whole, so that a publisher never sees half a change
+    global subscribers  # noqa: PLW0603  # replaced as a whole, so that a publisher never sees half a change
     _check_subscription(handler, kinds)
     entry = (kinds, handler)
-    _handlers = (*_handlers, entry)
+    subscribers = (*subscribers, entry)
 
     def unsubscribe() -> None:
-        global _handlers  # noqa: PLW0603  # as above
-        _handlers = tuple(each for each in _handlers if each is not entry)
+        global subscribers  # noqa: PLW0603  # as above
+        subscribers = tuple(each for each in subscribers if each is not entry)
 
     return unsubscribe
 
@@ -45,22 +46,15 @@ def _check_subscription(handler: object, kinds: tuple[object, ...]) -> None:
     from outlast.record.events import Event  # noqa: PLC0415  # only subscribers need it
 
     if not callable(handler):
-        message = f"{handler!r} is not a function; give a function that takes the event"
-        raise ConfigError(message)
+        raise ConfigError(f"{handler!r} is not a function; give a function that takes the event")
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, Event)):
-            message = f"{kind!r} is not an event class; give classes from outlast.events"
-            raise ConfigError(message)
-
-
-def has_subscribers() -> bool:
-    """Return whether there are subscribers; without any, events need not be created."""
-    return bool(_handlers)
+            raise ConfigError(f"{kind!r} is not an event class; give classes from outlast.events")
 
 
 def publish(event: "Event") -> None:
     """Call the subscribers. An error in one of them is logged and does not stop the others."""
-    for kinds, handler in _handlers:
+    for kinds, handler in subscribers:
         if not kinds or isinstance(event, kinds):
             try:
                 handler(event)

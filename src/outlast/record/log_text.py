@@ -5,9 +5,6 @@ from outlast.redact import Redactor
 
 TYPE_CHECKING = False
 
-if TYPE_CHECKING:
-    from typing import Any
-
 
 TRACEBACK_LIMIT = 32_768
 """Characters of a traceback that are kept."""
@@ -36,18 +33,6 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"  # noqa: PLR2004  # three digits are enough
 
 
-def first_line(text: str) -> str:
-    """Return the first line of a text, so that a text cannot imitate another log record."""
-    line, _, more = text.partition("\n")
-    return f"{line} …" if more.strip() else line
-
-
-def failure_keys(failure: Failure) -> "dict[str, Any]":
-    """Return the log record keys of a failure; its text is `failure_message`, since logging reserves ``message``."""
-    return {
-        "error_category": failure.category.value,
-        "origin": failure.origin.value,
-        "http_status": failure.http_status,
-        "exception_name": failure.exception_name,
-        "failure_message": failure.message,
-    }
+def failure_line(failure: Failure) -> str:
+    """Return category, class and text of a failure in at most 500 characters."""
+    return f"{failure.category}: {failure.exception_name}: {failure.message}"[:500]

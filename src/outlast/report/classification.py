@@ -13,7 +13,7 @@ from outlast.fingerprint import normalise
 from outlast.ports.read_rows import FailureGroup
 from outlast.ports.rows import Attempt
 from outlast.redact import MASK
-from outlast.report.text_format import CategoryLook, category_look, span
+from outlast.report.text_format import category_look, span
 
 _BY_TEXT, _BY_NAME, _BY_RULE = "text: ", "class name: ", "rule: "
 _NO_MATCH = "nothing matched"
@@ -52,22 +52,18 @@ def stored_judgement(category: str, failure: Mapping[str, Any]) -> StoredJudgeme
         failure: What `Failure.to_dict` returned, masked; empty if it is no longer stored.
     """
     look = category_look(category)
-    rule = str(failure.get("rule") or "")
+    subject = failure.get("http_status") or failure.get("code") or failure.get("exception_name")
+    rule, stored = str(failure.get("rule") or ""), failure.get("retryable")
     return StoredJudgement(
         category,
         look.meaning,
-        _is_retryable(failure, look),
+        stored if isinstance(stored, bool) else look.retryable,
         rule,
         _reason_text(rule),
         _facts(failure),
         _wait_hint_text(failure),
-        _explain_command(failure),
+        f"outlast explain {shlex.quote(str(subject))}" if subject else "",
     )
-
-
-def _is_retryable(failure: Mapping[str, Any], look: CategoryLook) -> bool:
-    stored = failure.get("retryable")
-    return stored if isinstance(stored, bool) else look.retryable
 
 
 def _reason_text(rule: str) -> str:
@@ -103,11 +99,6 @@ def _wait_hint_text(failure: Mapping[str, Any]) -> str:
         return ""
     more = "; it asked for longer" if failure.get("capped") else ""
     return f"exactly {span(wait)}{more}" if failure.get("exact") else f"at least {span(wait)}{more}"
-
-
-def _explain_command(failure: Mapping[str, Any]) -> str:
-    subject = failure.get("http_status") or failure.get("code") or failure.get("exception_name")
-    return f"outlast explain {shlex.quote(str(subject))}" if subject else ""
 
 
 # Words that hint at a category. They only make a guess for people to check; they never classify.
@@ -256,12 +247,9 @@ def suggestions(
     every = sorted((_GroupSamples(*each) for each in groups), key=lambda case: -case.group.failures)
     cases = [case for case in every if case.because and not any(case.matches(rule) for rule in known)]
     made: list[Suggestion] = []
-    covered: set[str] = set()
     for case in cases:
-        if case.group.fingerprint not in covered:
-            suggestion = _suggest(case, cases)
-            made.append(suggestion)
-            covered.update(suggestion.groups)
+        if all(case.group.fingerprint not in each.groups for each in made):
+            made.append(_suggest(case, cases))
     return sorted(made, key=lambda each: -each.failures)
 
 
@@ -272,8 +260,9 @@ def _suggest(case: _GroupSamples, cases: Sequence[_GroupSamples]) -> Suggestion:
     toml = _rule_lines(case, title)
     alike = [case]
     if toml:
-        rule = _parse_rule(toml)
-        alike = [each for each in cases if _has_same_category(each, case) and each.matches(rule)]
+        (table,) = tomllib.loads(toml)["classify"]["rules"]
+        same_category = (each for each in cases if each.group.error_category == group.error_category)
+        alike = [each for each in same_category if each.matches(Rule(**table))]
         if case not in alike:  # should not happen; a rule that does not match is of no use
             toml, alike = "", [case]
     return Suggestion(
@@ -288,19 +277,9 @@ def _suggest(case: _GroupSamples, cases: Sequence[_GroupSamples]) -> Suggestion:
     )
 
 
-def _has_same_category(one: _GroupSamples, other: _GroupSamples) -> bool:
-    return one.group.error_category == other.group.error_category
-
-
-def _parse_rule(toml: str) -> Rule:
-    (table,) = tomllib.loads(toml)["classify"]["rules"]
-    return Rule(**table)
-
-
 def _rule_lines(case: _GroupSamples, title: str) -> str:
     """Return the lines of a rule; empty if nothing distinguishes such failures."""
     words = _shared_words(case.messages)
-    spare = f"# text = {toml_string(words)}  # narrower: only with this text" if words else ""
     conditions = []
     if case.evidence.http_status is not None:
         conditions.append(f"status = {case.evidence.http_status}")
@@ -308,13 +287,13 @@ def _rule_lines(case: _GroupSamples, title: str) -> str:
         conditions.append(f"code = {toml_string(case.evidence.code)}")
     if case.type:
         conditions.append(f"type = {toml_string(case.type)}")
-    if conditions:
-        conditions += [spare] if spare else []
+    if conditions and words:
+        conditions.append(f"# text = {toml_string(words)}  # narrower: only with this text")
     elif words:
         conditions.append(f"text = {toml_string(words)}")
         if isinstance(getattr(builtins, case.name, None), type):
             conditions.append(f'# type = "builtins.{case.name}"  # narrower: only this class')
-    else:
+    if not conditions:
         return ""
     return "\n".join(
         ["[[classify.rules]]", f"name = {toml_string(title[:_MAX_RULE_TEXT])}", *conditions, *_category_lines(case)]
@@ -340,12 +319,9 @@ def _evidence(failure: dict[str, Any]) -> Evidence:
 
 def _error_type(traceback: str, name: str) -> str:
     """Return the qualified name of the error that a traceback ends with; empty for a built-in one, or if unclear."""
-    for line in traceback.removeprefix(_TRACEBACK_HEAD).splitlines():
-        if line and line[0] not in " \t":
-            found = _ERROR_LINE.match(line)
-            qualified = found["name"] if found else ""
-            return qualified if qualified.rpartition(".")[2] == name else ""
-    return ""
+    lines = traceback.removeprefix(_TRACEBACK_HEAD).splitlines()
+    found = _ERROR_LINE.match(next((line for line in lines if line and line[0] not in " \t"), ""))
+    return found["name"] if found and found["name"].rpartition(".")[2] == name else ""
 
 
 def _stub_error(qualified: str) -> BaseException:

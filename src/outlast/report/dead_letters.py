@@ -1,7 +1,8 @@
 """Dead letters in words: why they died, how replays progress, and their arguments as an editable form."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from shlex import quote
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ STATUS_TEXTS: dict[str, str] = {
 """What the status of a task means."""
 
 _MAX_NUMBERS_SHOWN = 10
+_CANARIES = 11  # one, then ten
 _COMMAND_OPTIONS = ("task", "queue", "category", "reason", "group", "since", "until", "text")
 
 
@@ -53,23 +55,19 @@ def facets(
         task: Filters the categories and the total.
         category: Filters the tasks and the total.
     """
-    tasks: dict[str, int] = {}
-    categories: dict[str, int] = {}
-    total = 0
+    tasks, categories = Counter[str](), Counter[str]()
     for (name, kind), number in counts.items():
-        if number <= 0:
-            continue
         if category in {None, kind}:
-            tasks[name] = tasks.get(name, 0) + number
+            tasks[name] += max(number, 0)
         if task in {None, name}:
-            categories[kind] = categories.get(kind, 0) + number
-        if category in {None, kind} and task in {None, name}:
-            total += number
+            categories[kind] += max(number, 0)
+    total = tasks.total() if task is None else tasks[task]
     return _sorted_facets(tasks), _sorted_facets(categories), total
 
 
 def _sorted_facets(counts: Mapping[str, int]) -> list[Facet]:
-    return [Facet(name, count) for name, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))]
+    largest_first = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return [Facet(name, number) for name, number in largest_first if number]
 
 
 def blocked_reason(task: Task, queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> str:
@@ -97,15 +95,14 @@ def handled_text(word: str, handled: Sequence[tuple[int, str]]) -> str:
         word: The outcome that was asked for: ``replayed`` or ``discarded``.
         handled: Numbers of dead letters and their outcomes: the word, ``conflict`` or ``gone``.
     """
-    by_outcome: dict[str, list[int]] = {}
+    by_outcome = defaultdict[str, list[int]](list)
     for number, outcome in handled:
-        by_outcome.setdefault(outcome, []).append(number)
-    texts = [f"{len(by_outcome.get(word, []))} {word}"]
-    if stayed := by_outcome.get("conflict"):
-        one = len(stayed) == 1
-        whose = "its unique key is" if one else "their unique keys are"
+        by_outcome[outcome].append(number)
+    texts = [f"{len(by_outcome[word])} {word}"]
+    if stayed := by_outcome["conflict"]:
+        whose = "its unique key is" if len(stayed) == 1 else "their unique keys are"
         texts.append(f"{len(stayed)} stayed: {whose} taken by another live task ({numbers_text(stayed)})")
-    if gone := by_outcome.get("gone"):
+    if gone := by_outcome["gone"]:
         verb = "does" if len(gone) == 1 else "do"
         texts.append(f"{len(gone)} {verb} not exist any more ({numbers_text(gone)})")
     return ", ".join(texts)
@@ -189,16 +186,22 @@ class ReplayLine(NamedTuple):
     ended_at: datetime | None
 
 
-def replay_line(replay: Replay) -> ReplayLine:
-    """Return a replay as pages show it. The caller masks its texts first."""
+def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
+    """Return a replay as people see it.
+
+    Args:
+        replay: The row.
+        mask: Masks the secrets in its texts.
+    """
+    which = replay.which._replace(text=mask(replay.which.text or ""))
     handled = replay.replayed + replay.conflicts
     replay = replay._replace(total=max(replay.total, handled))  # a canary that failed is replayed a second time
     left = max(replay.total - handled, 0) if replay.state is not ReplayState.DONE else 0
-    params = filter_params(replay.which)
+    params = filter_params(which)
     return ReplayLine(
         id=replay.id,
         state=str(replay.state),
-        what=filter_text(params, replay.which),
+        what=filter_text(params, which),
         given=params,
         told=_progress_text(replay, left),
         steps=_replay_steps(replay),
@@ -210,9 +213,9 @@ def replay_line(replay: Replay) -> ReplayLine:
         handled=handled,
         left=left,
         percent=100 if not left else min(100 * handled // max(replay.total, 1), 99),
-        stopped_by=replay.stopped_by,
+        stopped_by=mask(replay.stopped_by),
         who=replay.who,
-        reason=replay.reason,
+        reason=mask(replay.reason),
         can_stop=replay.state is ReplayState.RUNNING,
         can_resume=replay.state is ReplayState.STOPPED or (replay.state is ReplayState.CANCELLED and left > 0),
         created_at=replay.created_at,
@@ -261,7 +264,8 @@ def rate_text(rate: float | None) -> str:
 def _progress_text(replay: Replay, left: int) -> str:
     were = "was" if replay.replayed == 1 else "were"
     queued = f"{count(replay.replayed)} of {counted(replay.total, 'dead letter')} {were} queued again."
-    stayed = f" {_conflicts_text(replay.conflicts)}" if replay.conflicts else ""
+    whose = "its unique key is" if replay.conflicts == 1 else "their unique keys are"
+    stayed = f" {count(replay.conflicts)} stayed: {whose} taken." if replay.conflicts else ""
     rest = f" {counted(left, 'dead letter was', 'dead letters were')} not replayed." if left else ""
     match replay.state:
         case ReplayState.DONE:
@@ -272,11 +276,6 @@ def _progress_text(replay: Replay, left: int) -> str:
             return f"It was stopped by hand. {queued}{stayed}{rest}"
         case ReplayState.RUNNING:
             return f"{_running_text(replay, left)}{stayed}"
-
-
-def _conflicts_text(conflicts: int) -> str:
-    one = conflicts == 1
-    return f"{count(conflicts)} stayed: {'its' if one else 'their'} unique {'key is' if one else 'keys are'} taken."
 
 
 def _running_text(replay: Replay, left: int) -> str:
@@ -297,10 +296,10 @@ def _replay_steps(replay: Replay) -> tuple[ReplayStage, ...]:
     if not replay.canary:
         return ()
     names = ["One first"]
-    if replay.total > 1:
-        names.append("Then ten" if replay.total > 11 else f"Then {replay.total - 1}")  # noqa: PLR2004  # one and ten
-    if replay.total > 11:  # noqa: PLR2004  # one and ten
-        names.append(f"The other {count(replay.total - 11)}")
+    if replay.total > _CANARIES:
+        names += ["Then ten", f"The other {count(replay.total - _CANARIES)}"]
+    elif replay.total > 1:
+        names.append(f"Then {replay.total - 1}")
     return tuple(ReplayStage(name, _stage_state(replay, place)) for place, name in enumerate(names))
 
 
@@ -368,9 +367,10 @@ def argument_fields(real: Any, shown: Any) -> ArgumentFields:
             others = True
             continue
         masked = type(value) is not type(seen) or value != seen
-        text = "" if masked else _field_text(value)
+        kind, plain = _kind_and_text(value)
+        text = "" if masked else plain
         lines = 1 if masked or not isinstance(value, str) else min(max(text.count("\n") + 1, len(text) // 80 + 1), 8)
-        rows.append(ArgumentField(f"field-{len(rows) + 1}", path, label, _field_kind(value), text, masked, lines))
+        rows.append(ArgumentField(f"field-{len(rows) + 1}", path, label, kind, text, masked, lines))
     return ArgumentFields(tuple(rows), others)
 
 
@@ -395,18 +395,16 @@ def _is_not_editable(value: Any) -> bool:
     return isinstance(value, str) and (len(value) > _MAX_TEXT_LENGTH or not value.replace("\n", "").isprintable())
 
 
-def _field_kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "number"
-    return "null" if value is None else "text"
-
-
-def _field_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value)
+def _kind_and_text(value: Any) -> tuple[str, str]:
+    match value:
+        case None:
+            return "null", ""
+        case str():
+            return "text", value
+        case bool():
+            return "boolean", json.dumps(value)
+        case _:
+            return "number", json.dumps(value)
 
 
 def patch_operations(fields: ArgumentFields, typed: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -421,23 +419,19 @@ def patch_operations(fields: ArgumentFields, typed: Mapping[str, str]) -> list[d
     """
     patch: list[dict[str, Any]] = []
     for field in fields.rows:
-        text = typed.get(field.name)
-        if text is None:
-            continue
-        text = text.replace("\r\n", "\n")  # browsers send CRLF
-        if text == field.text or (field.masked and not text):
-            continue
-        patch.append({"op": "replace", "path": field.path, "value": _parse_value(field, text)})
+        text = typed.get(field.name, field.text).replace("\r\n", "\n")  # browsers send CRLF
+        if text != field.text and (text or not field.masked):
+            patch.append({"op": "replace", "path": field.path, "value": _parse_value(field, text)})
     return patch
 
 
 def _parse_value(field: ArgumentField, text: str) -> Any:
     match field.kind:
         case "boolean":
-            if text.strip().lower() in _BOOLEANS:
-                return _BOOLEANS[text.strip().lower()]
-            message = f"{field.label}: {text[:50]!r} is not a boolean; write true or false"
-            raise FieldError(message)
+            value = _BOOLEANS.get(text.strip().lower())
+            if value is not None:
+                return value
+            raise FieldError(f"{field.label}: {text[:50]!r} is not a boolean; write true or false")
         case "number":
             return _parse_number(field, text.strip())
         case _:
@@ -450,8 +444,7 @@ def _parse_number(field: ArgumentField, text: str) -> int | float:
     except ValueError:
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        message = f"{field.label}: {text[:50]!r} is not a number; use a patch to change its type"
-        raise FieldError(message)
+        raise FieldError(f"{field.label}: {text[:50]!r} is not a number; use a patch to change its type")
     return value
 
 

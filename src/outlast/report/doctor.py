@@ -53,11 +53,11 @@ def ledger_findings(books: Mapping[str, int], real: Mapping[str, int]) -> list[D
 
 
 def _mismatch_finding(name: str, by_counter: int, in_tables: int) -> DoctorFinding:
-    missing = by_counter - in_tables
-    what = "dead letter" if name == "dead_letters" else "task"
-    status = "" if name == "dead_letters" else f" {_STATUS_NAMES.get(Status(name), name)}"
-    word = "missing" if missing > 0 else "too many"
-    count = abs(missing)
+    what, status = "dead letter", ""
+    if name != "dead_letters":
+        what, status = "task", f" {_STATUS_NAMES.get(Status(name), name)}"
+    word = "missing" if by_counter > in_tables else "too many"
+    count = abs(by_counter - in_tables)
     text = (
         f"{counted(count, what)}{status} {'is' if count == 1 else 'are'} {word}: "
         f"the counter says {by_counter:,}, the tables have {in_tables:,}"

@@ -1,5 +1,6 @@
 """The flow of tasks over time: counts per event and category, as series that a chart can draw."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -9,6 +10,8 @@ from outlast.report.text_format import CATEGORIES
 
 NEW_STORE_SECONDS = 1_800.0
 """Seconds after its first task for which a store counts as new."""
+FlowCounts = Mapping[tuple[FlowEvent, str], int]
+"""How often each event happened, by event and category."""
 _FAILURE_EVENTS = (FlowEvent.RETRIED, FlowEvent.LOST, FlowEvent.FAILED)
 
 
@@ -65,31 +68,35 @@ def flow_of(points: Sequence[FlowPoint], now: datetime, window: float, step: flo
     found = {point.category for point in failed}
     order = [*(name for name in CATEGORIES if name in found), *sorted(found.difference(CATEGORIES))]
     failures = {name: series_of([p for p in failed if p.category == name], steps, step) for name in order}
+    done, enqueued = (
+        series_of([point for point in points if point.event is event], steps, step)
+        for event in (FlowEvent.DONE, FlowEvent.ENQUEUED)
+    )
     return Flow(
         step,
         steps,
-        series_of([point for point in points if point.event is FlowEvent.DONE], steps, step),
-        series_of([point for point in points if point.event is FlowEvent.ENQUEUED], steps, step),
+        done,
+        enqueued,
         {name: counts for name, counts in failures.items() if any(counts)},
     )
 
 
-def event_count(counts: Mapping[tuple[FlowEvent, str], int], *events: FlowEvent) -> int:
+def event_count(counts: FlowCounts, *events: FlowEvent) -> int:
     """Return how often these events happened, in all categories."""
     return sum(number for (event, _), number in counts.items() if event in events)
 
 
-def failed_attempts(counts: Mapping[tuple[FlowEvent, str], int]) -> int:
+def failed_attempts(counts: FlowCounts) -> int:
     """Return how many attempts failed."""
     return sum(number for (event, category), number in counts.items() if is_failure(event, category))
 
 
-def failures_by_category(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
+def failures_by_category(counts: FlowCounts) -> dict[str, int]:
     """Return how many attempts failed in each category, most frequent first."""
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for (event, category), number in counts.items():
         if number and is_failure(event, category):
-            found[category] = found.get(category, 0) + number
+            found[category] += number
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -1,13 +1,14 @@
 """Runs of batch jobs in words and figures, shared by the command line and the dashboard."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from outlast.decide.gate import Gate
-from outlast.ports.job_rows import Run, RunState, TargetStatus
+from outlast.ports.job_rows import Jobs, Run, RunState, TargetStatus
 
 DIED = "died"
 """State of a run that is stored as running, although no process holds its job."""
@@ -18,6 +19,10 @@ COUNT_KEYS = {
     TargetStatus.SKIPPED: "skipped_targets",
 }
 """Key of a run's summary that counts the targets of each status."""
+
+
+ETL_FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
+"""Keys of a summary that only ETL jobs have."""
 
 
 class GateLine(NamedTuple):
@@ -76,6 +81,70 @@ def run_seconds(run: Run, state: str, now: datetime) -> float | None:
     if state == DIED:
         return None
     return max(0.0, (now - run.started_at).total_seconds())
+
+
+_MAX_LATER_RUNS = 200  # runs of a job that are searched for a later one
+
+
+class JobRunView:
+    """A run with its current state and counts.
+
+    Args:
+        store: The store of the run.
+        run: The row.
+        holder: The process that runs it; None if there is none.
+        now: The current time.
+
+    Attributes:
+        state: The state; ``died`` if the row says running, but no process runs it.
+    """
+
+    def __init__(self, store: Jobs, run: Run, holder: str | None, now: datetime) -> None:
+        self._store, self._now = store, now
+        self.run, self.holder = run, holder
+        self.state = run_state(run, holder)
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Number of targets by the keys of a summary; counted in the store if the run has no summary yet."""
+        return target_counts(self.run, {} if self.run.summary is not None else self._store.target_counts(self.run.id))
+
+    @property
+    def seconds(self) -> float | None:
+        """Duration in seconds, so far if it is running; None if unknown."""
+        return run_seconds(self.run, self.state, self._now)
+
+    @property
+    def failure_rate(self) -> float | None:
+        """Fraction of the targets that failed, once the run has ended."""
+        rate = (self.run.summary or {}).get("failure_rate")
+        return None if rate is None else float(rate)
+
+    @property
+    def failed_text(self) -> str:
+        """How many targets failed and were deferred, in a few words."""
+        failed, deferred, rate = self.counts["failed_targets"], self.counts["deferred_targets"], self.failure_rate
+        if self.run.ended_at is None:
+            parts = [f"{failed} of {sum(self.counts.values())} so far"]
+        else:
+            parts = [*([f"{rate:.1%}"] if rate is not None else []), f"{failed} of {self.run.total}"]
+        return ", ".join([*parts, *([f"{deferred} deferred"] if deferred else [])])
+
+
+def run_views(store: Jobs, runs: Iterable[Run], now: datetime) -> list[JobRunView]:
+    """Return runs with their current states and counts."""
+    holders: dict[str, tuple[str | None, str | None]] = {}  # newest run that is stored as running, and who runs it
+    views = []
+    for run in runs:
+        holder = None
+        if run.state is RunState.RUNNING:
+            if run.job not in holders:
+                later = (each.id for each in store.runs(run.job, _MAX_LATER_RUNS) if each.state is RunState.RUNNING)
+                holders[run.job] = next(later, None), store.job_holder(run.job)
+            newest, holder = holders[run.job]
+            holder = holder if newest == run.id else None  # a job has one lock: an older run that seems to run has died
+        views.append(JobRunView(store, run, holder, now))
+    return views
 
 
 def comparison_text(compared: Mapping[str, Any] | None) -> str | None:

@@ -17,6 +17,9 @@ LATE_SECONDS = 300.0
 STALLED_ALERTS = 20
 """Undelivered alerts from which their channel counts as stalled."""
 
+_SILENT_WORKERS = ("worker has gone silent", "workers have gone silent")
+_PAUSED_QUEUES = ("queue is paused", "queues are paused")
+_FAILING_SOURCES = ("source fails", "sources fail")
 _SEVERITY_ORDER = {"bad": 0, "warn": 1, "info": 2, "mute": 3, "ok": 4}
 
 
@@ -86,58 +89,49 @@ def _collect_points(pulse: Pulse) -> Iterable[HeadlinePoint]:
     dead, dead_before = event_count(pulse.last_hour, FlowEvent.FAILED), event_count(pulse.hour_before, FlowEvent.FAILED)
     if is_rise(now, before):
         text = f"{counted(now, 'failure')} in the last hour, {count(before)} in the hour before"
-        text += _main_category_text(pulse)
-        yield HeadlinePoint("bad" if dead else "warn", text, *_failures_link(pulse))
+        reason, params = _main_category(pulse)
+        yield HeadlinePoint("bad" if dead else "warn", f"{text}: {reason}", "failures", params)
     if dead:
         became = counted(dead, "task became a dead letter", "tasks became dead letters")
         text = f"{became} in the last hour, {count(dead_before)} in the hour before"
         yield HeadlinePoint("bad", text, "dead_letters", {"since": "1h"})
     yield from _blockage_points(pulse)
-    yield from _source_points(pulse.sources)
 
 
 def _blockage_points(pulse: Pulse) -> Iterable[HeadlinePoint]:
     if pulse.workers and pulse.oldest_ready is not None and pulse.oldest_ready >= LATE_SECONDS:
         yield HeadlinePoint("warn", f"A ready task has waited for {span(pulse.oldest_ready)}", "queues", {})
-    if pulse.silent_workers:
-        text = counted(pulse.silent_workers, "worker has gone silent", "workers have gone silent")
-        yield HeadlinePoint("warn", text, "queues", {})
-    if pulse.open_breakers:
-        yield HeadlinePoint("warn", counted(pulse.open_breakers, "breaker is open", "breakers are open"), "waits", {})
-    if pulse.cooldowns:
-        text = counted(pulse.cooldowns, "resource is in cooldown", "resources are in cooldown")
-        yield HeadlinePoint("warn", text, "waits", {})
-    if pulse.paused_queues:
-        yield HeadlinePoint("warn", counted(pulse.paused_queues, "queue is paused", "queues are paused"), "queues", {})
+    for number, texts, page in (
+        (pulse.silent_workers, _SILENT_WORKERS, "queues"),
+        (pulse.open_breakers, ("breaker is open", "breakers are open"), "waits"),
+        (pulse.cooldowns, ("resource is in cooldown", "resources are in cooldown"), "waits"),
+        (pulse.paused_queues, _PAUSED_QUEUES, "queues"),
+    ):
+        if number:
+            yield HeadlinePoint("warn", counted(number, *texts), page, {})
     if pulse.alerts_waiting >= STALLED_ALERTS:
         yield HeadlinePoint("warn", f"{counted(pulse.alerts_waiting, 'alert')} wait to be delivered", "health", {})
-
-
-def _source_points(states: Mapping[str, int]) -> Iterable[HeadlinePoint]:
-    for state, kind, one, many in (
-        ("error", "warn", "source fails", "sources fail"),
-        ("disabled", "info", "source is disabled", "sources are disabled"),
+    for state, kind, texts in (
+        ("error", "warn", _FAILING_SOURCES),
+        ("disabled", "info", ("source is disabled", "sources are disabled")),
     ):
-        if number := states.get(state, 0):
-            yield HeadlinePoint(kind, counted(number, one, many), "sources", {"state": state})
+        if number := pulse.sources.get(state, 0):
+            yield HeadlinePoint(kind, counted(number, *texts), "sources", {"state": state})
 
 
-def _main_category_text(pulse: Pulse) -> str:
-    """Return the most frequent category of the last hour, with the task if all its new groups are of one task."""
+def _main_category(pulse: Pulse) -> tuple[str, dict[str, Any]]:
+    """Return the most frequent category of the last hour in words, and as a filter if most failures have it.
+
+    The words name the task if all new groups of the category are of one task.
+    """
     share = failures_by_category(pulse.last_hour)
-    if not share:
-        return ""
     category, number = next(iter(share.items()))
     tasks = {change.name for change in pulse.changes if change.kind == "group" and change.after == category}
     where = f" in {tasks.pop()}" if len(tasks) == 1 else ""
-    most = "mostly" if number * 2 > sum(share.values()) else "most often"
-    return f": {'all' if len(share) == 1 else most} {category_look(category).label}{where}"
-
-
-def _failures_link(pulse: Pulse) -> tuple[str, dict[str, Any]]:
-    share = failures_by_category(pulse.last_hour)
-    category, number = next(iter(share.items()))
-    return "failures", {"category": category} if number * 2 > sum(share.values()) else {}
+    is_most = number * 2 > sum(share.values())
+    most = "mostly" if is_most else "most often"
+    text = f"{'all' if len(share) == 1 else most} {category_look(category).label}{where}"
+    return text, {"category": category} if is_most else {}
 
 
 def _status_text(pulse: Pulse) -> str:
@@ -210,26 +204,15 @@ def _count_lines(pulse: Pulse) -> Iterable[ChangeLine]:
         kind = "warn" if done < done_before else "info"
         what = "Tasks done" if done and done_before else "Work"
         yield ChangeLine(None, kind, f"{what} {_trend_text(done, done_before)}.", "", "tasks", {"status": "DONE"})
-    for event, text, page in (
-        (FlowEvent.FAILED, "became dead letters", "dead_letters"),
-        (FlowEvent.LOST, "lost their worker", "failures"),
-        (FlowEvent.REPLAYED, "replayed", "tasks"),
-        (FlowEvent.DISCARDED, "discarded", "dead_letters"),
-        (FlowEvent.CANCELLED, "cancelled", "tasks"),
+    for event, kind, texts, page, params in (
+        (FlowEvent.FAILED, "bad", ("task became a dead letter", "tasks became dead letters"), "dead_letters", {}),
+        (FlowEvent.LOST, "warn", ("task lost its worker", "tasks lost their worker"), "failures", {}),
+        (FlowEvent.REPLAYED, "info", ("dead letter replayed", "dead letters replayed"), "tasks", {}),
+        (FlowEvent.DISCARDED, "info", ("dead letter discarded", "dead letters discarded"), "dead_letters", {}),
+        (FlowEvent.CANCELLED, "info", ("task cancelled", "tasks cancelled"), "tasks", {"status": "CANCELLED"}),
     ):
         if number := event_count(pulse.last_hour, event):
-            yield _event_line(event, number, text, page)
-
-
-def _event_line(event: FlowEvent, number: int, text: str, page: str) -> ChangeLine:
-    kind = {FlowEvent.FAILED: "bad", FlowEvent.LOST: "warn"}.get(event, "info")
-    if event is FlowEvent.CANCELLED:
-        return ChangeLine(None, kind, f"{counted(number, 'task')} cancelled.", "", page, {"status": "CANCELLED"})
-    if event in {FlowEvent.REPLAYED, FlowEvent.DISCARDED}:
-        return ChangeLine(None, kind, f"{counted(number, 'dead letter')} {text}.", "", page, {})
-    if number == 1:
-        text = "became a dead letter" if event is FlowEvent.FAILED else "lost its worker"
-    return ChangeLine(None, kind, f"{counted(number, 'task')} {text}.", "", page, {})
+            yield ChangeLine(None, kind, f"{counted(number, *texts)}.", "", page, params)
 
 
 def _is_notable(now: int, before: int) -> bool:
@@ -254,13 +237,17 @@ def _deduplicate(changes: Sequence[Change]) -> list[Change]:
 
 
 def _change_lines(changes: Sequence[Change]) -> Iterable[ChangeLine]:
-    alike: dict[tuple[str, str, str], list[Change]] = {}
+    alike: dict[tuple[str, ...], list[Change]] = {}
     for change in changes:
-        before = change.before if change.kind == "source" else ""
-        after = change.after if change.kind in {"source", "group"} else ""
-        key = (
-            (change.kind, before, after) if change.kind in {"source", "group", "worker"} else (*_change_key(change), "")
-        )
+        match change.kind:
+            case "source":
+                key: tuple[str, ...] = (change.kind, change.before, change.after)
+            case "group":
+                key = (change.kind, change.after)
+            case "worker":
+                key = (change.kind,)
+            case _:
+                key = (change.kind, change.subject, change.after)
         alike.setdefault(key, []).append(change)
     for changes_alike in alike.values():
         if len(changes_alike) < GROUP_FROM:
@@ -269,17 +256,18 @@ def _change_lines(changes: Sequence[Change]) -> Iterable[ChangeLine]:
             yield _group_line(changes_alike)
 
 
-def _change_key(change: Change) -> tuple[str, str]:
-    return change.kind, f"{change.subject} {change.after}"
-
-
 def _single_line(change: Change) -> ChangeLine:
     match change.kind:
         case "group":
             text = f"New failure in {change.name}: {category_look(change.after).label}."
             return ChangeLine(change.at, "bad", text, change.text, "failure", {"fingerprint": change.subject})
+        case "source" if change.after == "healthy":
+            text = f"Source {change.name} is healthy again."
+            return ChangeLine(change.at, "ok", text, "", "source", {"number": change.subject})
         case "source":
-            return _source_line(change)
+            kind = _SOURCE_KINDS.get(change.after, "info")
+            text = f"Source {change.name} is {_state_text(change.after)} now{_previous_state_text(change.before)}."
+            return ChangeLine(change.at, kind, text, change.text, "source", {"number": change.subject})
         case "run":
             return _run_line(change)
         case "breaker":
@@ -292,19 +280,11 @@ def _single_line(change: Change) -> ChangeLine:
             return ChangeLine(change.at, "info", text, change.text, "overview", {})
 
 
-def _source_line(change: Change) -> ChangeLine:
-    kind = _SOURCE_KINDS.get(change.after, "info")
-    page, params = "source", {"number": change.subject}
-    if change.after == "healthy":
-        return ChangeLine(change.at, kind, f"Source {change.name} is healthy again.", "", page, params)
-    text = f"Source {change.name} is {_state_text(change.after)} now"
-    return ChangeLine(change.at, kind, f"{text}{_previous_state_text(change.before)}.", change.text, page, params)
-
-
 def _run_line(change: Change) -> ChangeLine:
     state, _, code = change.after.partition(" ")
-    bad = state == "aborted" or code not in {"", "0"}
-    kind = "bad" if bad else "ok" if state == "done" else "warn"
+    kind = "ok" if state == "done" else "warn"
+    if state == "aborted" or code not in {"", "0"}:
+        kind = "bad"
     ending = f" with exit code {code}" if code else ""
     text = f"Run of job {change.name} {_RUN_TEXTS.get(state, state)}{ending}."
     return ChangeLine(change.at, kind, text, change.text, "run", {"run": change.subject})
@@ -316,8 +296,7 @@ def _group_line(changes: Sequence[Change]) -> ChangeLine:
     detail = ", ".join(names[:NAMES_SHOWN]) + (
         f" and {count(len(names) - NAMES_SHOWN)} more" if len(names) > NAMES_SHOWN else ""
     )
-    at = max(change.at for change in changes)
-    number = count(len(changes))
+    at, number = max(change.at for change in changes), count(len(changes))
     if first.kind == "group":
         text = f"{number} new kinds of failure: {category_look(first.after).label}."
         return ChangeLine(at, "bad", text, f"In {detail}", "failures", {"category": first.after})
@@ -357,33 +336,25 @@ class Badge(NamedTuple):
 
 def badges(pulse: Pulse) -> dict[str, Badge]:
     """Return the badges by name of the page; pages without a number have none."""
-    found: dict[str, Badge] = {}
     now, before = failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)
-    if now:
-        kind = "warn" if is_rise(now, before) else "mute"
-        found["failures"] = Badge(compact(now), kind, f"{counted(now, 'failure')} in the last hour")
-    if dead := pulse.counts.get("dead_letters", 0):
-        kind = "bad" if event_count(pulse.last_hour, FlowEvent.FAILED) else "mute"
-        found["dead_letters"] = Badge(compact(dead), kind, counted(dead, "dead letter"))
-    if running := pulse.counts.get("RUNNING", 0):
-        found["tasks"] = Badge(compact(running), "mute", counted(running, "task runs", "tasks run"))
+    dead, dying = pulse.counts.get("dead_letters", 0), event_count(pulse.last_hour, FlowEvent.FAILED)
+    running, jobs = pulse.counts.get("RUNNING", 0), pulse.running_jobs
+    errors, silent, paused = pulse.sources.get("error", 0), pulse.silent_workers, pulse.paused_queues
+    failing, waits = errors + pulse.sources.get("warning", 0), pulse.open_breakers + pulse.cooldowns
+    waits_text = f"{counted(pulse.cooldowns, 'cooldown')}, {counted(pulse.open_breakers, 'open breaker')}"
+    rows = (  # of two rows for a page, the last one counts
+        ("failures", now, "warn" if is_rise(now, before) else "mute", f"{counted(now, 'failure')} in the last hour"),
+        ("dead_letters", dead, "bad" if dying else "mute", counted(dead, "dead letter")),
+        ("tasks", running, "mute", counted(running, "task runs", "tasks run")),
+        ("queues", silent, "warn", counted(silent, *_SILENT_WORKERS)),
+        ("queues", paused, "warn", counted(paused, *_PAUSED_QUEUES)),
+        ("sources", failing, "bad" if errors else "warn", counted(failing, *_FAILING_SOURCES)),
+        ("jobs", jobs, "info", counted(jobs, "job runs", "jobs run")),
+        ("waits", waits, "warn", waits_text),
+    )
+    found = {page: Badge(compact(number), kind, title) for page, number, kind, title in rows if number}
     if not pulse.workers and pulse.counts.get("QUEUED", 0):
         found["queues"] = Badge("!", "bad", "No worker is alive and tasks wait")
-    elif pulse.paused_queues:
-        title = counted(pulse.paused_queues, "queue is paused", "queues are paused")
-        found["queues"] = Badge(compact(pulse.paused_queues), "warn", title)
-    elif pulse.silent_workers:
-        title = counted(pulse.silent_workers, "worker has gone silent", "workers have gone silent")
-        found["queues"] = Badge(compact(pulse.silent_workers), "warn", title)
-    if failed := pulse.sources.get("error", 0) + pulse.sources.get("warning", 0):
-        kind = "bad" if pulse.sources.get("error", 0) else "warn"
-        found["sources"] = Badge(compact(failed), kind, counted(failed, "source fails", "sources fail"))
-    if pulse.running_jobs:
-        title = counted(pulse.running_jobs, "job runs", "jobs run")
-        found["jobs"] = Badge(compact(pulse.running_jobs), "info", title)
-    if waits := pulse.open_breakers + pulse.cooldowns:
-        title = f"{counted(pulse.cooldowns, 'cooldown')}, {counted(pulse.open_breakers, 'open breaker')}"
-        found["waits"] = Badge(compact(waits), "warn", title)
     return found
 
 

@@ -62,6 +62,11 @@ def count(number: float) -> str:
     return f"{number:,.0f}"
 
 
+def shortened(text: str, limit: int) -> str:
+    """Return a text with at most this many characters; an ellipsis marks that its end was cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """Return a number and what it counts: ``1 worker``, ``2 workers``, ``2 retries``."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"

@@ -80,7 +80,7 @@ def task_intervals(
     begin = task.created_at
     for place, attempt in enumerate(attempts, start=1):
         start = max(begin, attempt.started_at or attempt.finished_at)
-        intervals += _wait_intervals(task, before, begin, start)
+        intervals += _wait_intervals(task, before, begin, start, is_last=False)
         end = max(start, attempt.finished_at)
         intervals.append(
             TaskInterval(
@@ -101,33 +101,31 @@ def _attempt_text(attempt: Attempt) -> str:
     return f"failed for good: {what}" if attempt.outcome == "fail" else f"failed: {what}"
 
 
-def _wait_intervals(task: Task, before: Attempt | None, begin: datetime, end: datetime) -> Iterator[TaskInterval]:
+def _wait_intervals(
+    task: Task, before: Attempt | None, begin: datetime, end: datetime, *, is_last: bool = True
+) -> Iterator[TaskInterval]:
     """Yield the waits between two attempts, or before the first one."""
     if before is None:
-        yield from _first_wait(task, begin, end, known=False)
+        yield from _first_wait(task, begin, end, known=is_last)
     elif before.outcome == "fail":
         yield TaskInterval(IntervalKind.DEAD, begin, end, "was a dead letter until it was replayed and started again")
     elif before.delay is None:
         yield TaskInterval(IntervalKind.QUEUE, begin, end, "was queued again and waited for a worker to run it alone")
     else:
-        yield from _decided_wait(task, before, begin, end, max(begin, _due_time(before, before.delay)))
+        due = max(begin, _due_time(before, before.delay))
+        kind, why = _wait_reason(before)
+        if end < due - _TOLERANCE:
+            yield TaskInterval(kind, begin, end, f"{why}; planned for {span(before.delay)}, and cut short by hand")
+        elif end <= due + _TOLERANCE:
+            yield TaskInterval(kind, begin, end, why)
+        else:
+            yield TaskInterval(kind, begin, due, why)
+            yield _ready_interval(task, due, end)
 
 
 def _due_time(before: Attempt, delay: float) -> datetime:
     """Return when the attempt after a failed one was due."""
     return before.finished_at + timedelta(seconds=min(max(delay, 0.0), _MAX_WAIT))
-
-
-def _decided_wait(task: Task, before: Attempt, begin: datetime, end: datetime, due: datetime) -> Iterator[TaskInterval]:
-    """Yield the wait that was decided after a failed attempt, and what followed it."""
-    kind, why = _wait_reason(before)
-    if end < due - _TOLERANCE:
-        yield TaskInterval(kind, begin, end, f"{why}; planned for {span(before.delay or 0.0)}, and cut short by hand")
-    elif end <= due + _TOLERANCE:
-        yield TaskInterval(kind, begin, end, why)
-    else:
-        yield TaskInterval(kind, begin, due, why)
-        yield _ready_interval(task, due, end)
 
 
 def _wait_reason(before: Attempt) -> tuple[IntervalKind, str]:
@@ -149,9 +147,7 @@ def _ready_interval(task: Task, begin: datetime, end: datetime) -> TaskInterval:
 
 def _first_wait(task: Task, begin: datetime, end: datetime, *, known: bool) -> Iterator[TaskInterval]:
     """Yield the waits before the first attempt. When it was due is only known until an attempt fails."""
-    due = min(max(begin, task.next_run_after), end) if known else begin
-    if known and task.deferrals:
-        due = begin
+    due = min(max(begin, task.next_run_after), end) if known and not task.deferrals else begin
     if due - begin > _TOLERANCE:
         yield TaskInterval(IntervalKind.SCHEDULED, begin, due, "waited for its scheduled time")
         begin = due
@@ -169,28 +165,21 @@ def _last_intervals(
             yield TaskInterval(IntervalKind.PARKED, begin, max(now, begin), "is parked: no worker knows its task name")
         case Status.RUNNING if task.started_at is None:
             claimed = max(begin, task.updated_at)
-            yield from _last_wait(task, before, begin, claimed)
+            yield from _wait_intervals(task, before, begin, claimed)
             yield TaskInterval(IntervalKind.HELD, claimed, max(now, claimed), "is claimed by a worker, not started yet")
         case Status.RUNNING | Status.DONE:
             end = task.finished_at or now
             start = max(begin, task.started_at or end)
-            done = task.status is Status.DONE
-            yield from _last_wait(task, before, begin, start)
-            text, outcome = ("succeeded", "done") if done else ("is running", "running")
+            yield from _wait_intervals(task, before, begin, start)
+            text, outcome = ("succeeded", "done") if task.status is Status.DONE else ("is running", "running")
             yield TaskInterval(IntervalKind.ATTEMPT, start, max(start, end), text, 0, task.attempt, outcome)
         case Status.CANCELLED:
-            yield from _last_wait(task, before, begin, max(begin, task.finished_at or begin))
+            yield from _wait_intervals(task, before, begin, max(begin, task.finished_at or begin))
         case Status.DISCARDED:
             end = max(begin, task.finished_at or begin)
             yield TaskInterval(IntervalKind.DEAD, begin, end, "was a dead letter until it was discarded")
         case Status.FAILED:
             return
-
-
-def _last_wait(task: Task, before: Attempt | None, begin: datetime, end: datetime) -> Iterator[TaskInterval]:
-    if before is None:
-        return _first_wait(task, begin, end, known=True)
-    return _wait_intervals(task, before, begin, end)
 
 
 def _queued_intervals(
@@ -320,11 +309,9 @@ def timeline(task: Task, attempts: Sequence[Attempt], now: datetime, cooldown: C
     cut = _cut_length(intervals)
     widths = _widths(intervals, cut)
     segments = tuple(_draw_segments(intervals, widths, cut))
-    planned = [segment.x for segment in segments if segment.planned]
+    planned = next((segment.x for segment in segments if segment.planned), None)
     begin, end = (intervals[0].begin, intervals[-1].end) if intervals else (task.created_at, task.created_at)
-    return Timeline(
-        segments, begin, end, planned[0] if planned else None, left_out, summary, _scale(segments, widths, intervals)
-    )
+    return Timeline(segments, begin, end, planned, left_out, summary, _scale(segments, widths, intervals))
 
 
 def _is_significant(interval: TaskInterval) -> bool:
@@ -352,8 +339,6 @@ def _cut_length(intervals: list[TaskInterval]) -> float | None:
 
 def _widths(intervals: list[TaskInterval], cut: float | None) -> list[float]:
     """Return the width of each interval in percent: proportional, but at least its minimum."""
-    if not intervals:
-        return []
     lengths = [interval.seconds for interval in intervals]
     if cut is not None:
         kept = [length for length in lengths if length < cut]

@@ -1,68 +1,63 @@
-"""The block form: ``for attempt in outlast.attempts(policy): with attempt: …``, sync and async."""
+"""The block form: ``for attempt in outlast.attempts(policy): with attempt: …``, sync and async.
 
-from itertools import count
+The caller writes the loop; `CallState` decides, as in the two attempt loops.
+"""
 
 from outlast import async_backends, clock
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
-from outlast.run.call_state import CallState
-from outlast.run.report import report_counter
-from outlast.run.resources import resource
+from outlast.run.call_state import CURRENT, CallPlan, CallState
+from outlast.run.loops import leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Self
-
-
-_order = count(1)
+    from contextvars import Token
+    from typing import Any, Self
 
 
 class BlockAttempt:
-    """One attempt: a context manager that takes the error in when another attempt follows.
+    """One attempt: a context manager that swallows the error if another attempt follows.
 
     Attributes:
-        number: From 1.
+        number: Number of the attempt, from 1.
     """
 
     def __init__(self, owner: "Attempts", number: int) -> None:
-        """Belong to a loop."""
         self._owner = owner
         self._limit: async_backends.TimeLimit | None = None
+        self._token: Token[Any] | None = None
         self.number = number
-        self.entered = 0  # while its block runs: how many had been entered before, so that the innermost can be told
 
     @property
     def time_left(self) -> float | None:
-        """Seconds left for this attempt, by its timeout or the deadline; None where there is neither."""
+        """Seconds left for this attempt, by its timeout or the deadline; None without either."""
         return self._owner.time_left
 
-    @property
-    def state(self) -> CallState:
-        """The call that it is an attempt of."""
-        return self._owner.state
-
     def __enter__(self) -> "Self":
-        """Begin the attempt; under ``async for`` it is cancelled when its time is over."""
-        self._limit = self._owner.entered()
-        self.entered = next(_order)
+        """Begin the attempt; under ``async for`` it is cancelled when its time is up."""
+        self._limit = self._owner.enter()
+        self._token = CURRENT.set(self._owner.state)
+        self._owner.state.active = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
-        """End it; an error that is retried goes no further."""
+        """End the attempt; an error that is retried goes no further."""
         limit, self._limit = self._limit, None
-        self.entered = 0
+        token, self._token = self._token, None
+        self._owner.state.active = False  # a generator may leave blocks in another order than it entered them
+        if token is not None:
+            leave(token)
         try:
-            over = limit is not None and limit.exit(kind, error, traceback)
+            expired = limit is not None and limit.exit(kind, error, traceback)
         except BaseException as other:  # a nursery that raised more than could be cancelled
-            if self._owner.ended(other):
+            if self._owner.exit(other):
                 return True
             raise
-        if limit is None or not over:
-            return self._owner.ended(error)
-        late, nursery_error = TimeoutError(f"cancelled after {limit.seconds:g} s"), limit.nursery_error
+        if limit is None or not expired:
+            return self._owner.exit(error)
+        late, nursery_error = TimeoutError(f"cancelled after {limit.seconds:.3g} s"), limit.nursery_error
         limit.nursery_error, late.__cause__ = None, nursery_error
         try:
-            if self._owner.ended(late):
+            if self._owner.exit(late):
                 return True
             raise late from nursery_error
         finally:
@@ -78,98 +73,90 @@ class Attempts:
     """
 
     def __init__(self, policy: RetryPolicy, name: str) -> None:
-        """Begin."""
-        timed = policy.deadline is not None or policy.attempt_timeout is not None
-        self._guard = None if policy.resource is None else resource(policy.resource)
-        self.state = CallState(policy, name, report_counter.last, clock.monotonic() if timed else None, self._guard)
+        plan = CallPlan(policy, name)
+        self.state = CallState(plan.begin())
+        self.state.active = False
+        self._guard = plan.resource
         self._delay: float | None = 0.0
         self._permit = 0
-        self._begun = 0.0
+        self._began = 0.0
         self._async = False
         self._used = False
-        self._waiting = False  # an attempt was handed out, and its block has not been entered
+        self._unentered = False  # an attempt was handed out, and its block has not been entered
 
     @property
     def time_left(self) -> float | None:
         """Seconds left for the current attempt."""
         return self.state.attempt_left()
 
-    def entered(self) -> "async_backends.TimeLimit | None":
-        """Take the beginning of a block in; return what ends it in time, where something does."""
-        self._waiting = False
+    def enter(self) -> "async_backends.TimeLimit | None":
+        """Begin a block; return its time limit, if it has one."""
+        self._unentered = False
         if self._guard is not None:
             try:
                 self._permit = self._guard.enter()
             except Exception as error:  # others were quicker since it was asked
                 self.state.refused(error)
                 raise
-            self._begun = clock.monotonic()
+            self._began = clock.monotonic()
         left = self.state.attempt_left() if self._async else None
         try:
             return None if left is None else async_backends.TimeLimit(left)
-        except BaseException:  # an event loop that we do not know
+        except BaseException:  # an event loop that is neither asyncio's nor trio's
             if self._guard is not None:
                 self._guard.withdrawn(self._permit)
             raise
 
-    def ended(self, error: BaseException | None) -> bool:
-        """Take the end of an attempt in; tell whether its error is taken care of."""
+    def exit(self, error: BaseException | None) -> bool:
+        """End an attempt; return whether its error goes no further."""
         if self._guard is not None:
             if error is None:
-                self._guard.succeeded(self._permit, clock.monotonic() - self._begun)
-            elif isinstance(error, Exception):
-                self._guard.failed(error, self._permit)
+                self._guard.succeeded(self._permit, clock.monotonic() - self._began)
             else:
-                self._guard.withdrawn(self._permit)
+                self._guard.ended(error, self._permit)
         if isinstance(error, Exception):
             self._delay = self.state.failed(error)
             return self._delay is not None
         self._delay = None
-        if error is None and self.state.number > 1:
+        if error is None and self.state.attempt > 1:
             self.state.succeeded()
         return False
 
-    def _planned(self) -> float | None:
-        """Return the wait before the next attempt, or None where there is none."""
-        if self._waiting:
-            message = "write 'with attempt:' inside the loop, or nothing is retried"
-            raise RuntimeError(message)
+    def _next_delay(self) -> float | None:
+        """Return the wait before the next attempt, or None if there is none."""
+        if self._unentered:
+            raise RuntimeError("write 'with attempt:' inside the loop, or nothing is retried")
         delay, self._delay = self._delay, None
         return delay
 
     def _next(self) -> BlockAttempt | None:
-        """Return the next attempt; None where its resource refuses it and there is to be another."""
-        if not self.state.begin():
-            raise self.state.overslept()
+        """Return the next attempt; None if its resource refuses it and the policy waits for another one."""
+        self.state.begin()
         if self._guard is not None:
-            try:  # only asked: who leaves the loop before the block begins has nothing to give back
+            try:  # only asked: a caller who leaves the loop before the block begins has nothing to give back
                 self._guard.withdrawn(self._guard.enter())
             except Exception as error:
                 self._delay = self.state.failed(error)
                 if self._delay is None:
                     raise
                 return None
-        self._waiting = True
-        return BlockAttempt(self, self.state.number)
+        self._unentered = True
+        return BlockAttempt(self, self.state.attempt)
 
     def __iter__(self) -> "Self":
         """Yield attempts until one succeeds or the error is raised.
 
         Raises:
-            RuntimeError: If it has been iterated over before: the block would be skipped without a word.
+            RuntimeError: If it was iterated over before: the block would be skipped silently.
         """
-        self._begin()
-        return self
-
-    def _begin(self) -> None:
         if self._used:
-            message = "these attempts were already used; call outlast.attempts(…) again for each block"
-            raise RuntimeError(message)
+            raise RuntimeError("these attempts were already used; call outlast.attempts(…) again for each block")
         self._used = True
+        return self
 
     def __next__(self) -> BlockAttempt:
         """Wait, and return the next attempt."""
-        while (delay := self._planned()) is not None:
+        while (delay := self._next_delay()) is not None:
             if delay > 0:
                 try:
                     clock.sleep(delay)
@@ -182,13 +169,13 @@ class Attempts:
 
     def __aiter__(self) -> "Self":
         """Yield attempts until one succeeds or the error is raised."""
-        self._begin()
         self._async = True
+        self.__iter__()
         return self
 
     async def __anext__(self) -> BlockAttempt:
         """Wait without blocking the event loop, and return the next attempt."""
-        while (delay := self._planned()) is not None:
+        while (delay := self._next_delay()) is not None:
             if delay > 0:
                 try:
                     await clock.sleep_async(delay)
@@ -198,12 +185,6 @@ class Attempts:
             if (attempt := self._next()) is not None:
                 return attempt
         raise StopAsyncIteration
-
-
-def running_in(values: "Iterable[object]") -> BlockAttempt | None:
-    """Return the innermost attempt among some values whose block is running, or None."""
-    found = [value for value in values if type(value) is BlockAttempt and value.entered]
-    return max(found, key=lambda attempt: attempt.entered, default=None)
 
 
 def attempts(policy: RetryPolicy = DEFAULT_POLICY, *, name: str = "block") -> Attempts:

@@ -1,34 +1,26 @@
-"""The state of a call from its first failure on: classifies each failure, decides about a retry and computes the wait.
+"""One call from its first failure on: asks the decider about each failure, and records, logs and publishes the answer.
 
-Both attempt loops use it. It is created at the first failure, so a call that succeeds does not pay for it.
+Both attempt loops use it, and so do the block form, HTTP requests, polls and targets of jobs. It is created at the
+first failure, so a call that succeeds does not pay for it.
 """
 
 from contextvars import ContextVar
 
 from outlast import clock
-from outlast.classify import MAX_RETRY_AFTER_SECONDS, classify, default_classifier
+from outlast.classify import attach_failure, failure_of
 from outlast.classify.libraries import FILES
 from outlast.classify.safe_access import text_of
-from outlast.decide.backoff import delay_before
-from outlast.decide.policy import matches
-from outlast.errors import BreakerOpenError
-from outlast.failure import RETRYABLE, Category
-from outlast.record.bus import has_subscribers, publish
+from outlast.decide.decision import Decision, DecisionReason, DecisionState, Defer, Place, Retry, decide
+from outlast.failure import Frozen
+from outlast.record import bus
+from outlast.record.bus import publish
 from outlast.run import logs
 from outlast.run.nested_clients import CLIENTS_WITH_RETRIES, warn_of_client_retries
-from outlast.run.report import (
-    Report,
-    attach_report,
-    calls_sharing_error,
-    failed_attempt,
-    report_counter,
-    report_of,
-    was_retried_inside,
-)
+from outlast.run.report import Report, attach_report, failed_attempt, report_counter, report_of, was_retried_inside
 
 TYPE_CHECKING = False
-
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from typing import Any
 
     from outlast.decide.policy import RetryPolicy
@@ -38,249 +30,283 @@ if TYPE_CHECKING:
 
 RETRIES_OFF: "ContextVar[bool]" = ContextVar("outlast_retries_off", default=False)
 FAILED_ATTEMPTS: "ContextVar[list[tuple[RetryPolicy, str]] | None]" = ContextVar("outlast_failed", default=None)
-"""Takes up the policy and the name of each failed attempt, for whoever wants to count them."""
+"""Collects the policy and the name of each failed attempt, for tests that count them."""
+CURRENT_TASK: "ContextVar[Any]" = ContextVar("outlast.task", default=None)
+"""The claimed task that a worker runs in this thread or coroutine; None outside of one."""
 _TEXT_LIMIT = 4096
-_LOGGED_REASONS = frozenset({"deferred", "deadline", "budget", "breaker"})  # even where no retry was logged before
+_HINT_ATTRIBUTES = ("response", "retry_after", "headers", "status_code", "status")
+_LOGGED_REASONS = frozenset(
+    {DecisionReason.DEFERRED, DecisionReason.DEADLINE, DecisionReason.BUDGET, DecisionReason.BREAKER}
+)  # even after a single attempt
 
 
-class CallState:
-    """One call from its first failure on.
+class CallPlan:
+    """What all calls of one function, transport, job or monitor share.
 
     Args:
-        policy: What decides.
-        name: What is called, for logs and events.
-        serial: Number of the newest report when the call began; a later one on an error comes from an inner retry.
-        started: When the call began, on the monotonic clock; None where the policy has no time limit.
-        resource: Its budget pays for the retries.
+        policy: The policy.
+        name: The name of the calls in logs and events.
+        state: Makes the state of a call that failed, from the call and its arguments.
+        sleep: Waits before the next attempt; by default the clock's sleep.
+        sleep_async: The same on an event loop.
+
+    Attributes:
+        resource: The resource of the policy, if it has one.
+        timed: Whether the policy has a time limit.
+        limit: Seconds for a first attempt; None for no limit.
+        by_failure: Whether the policy has to know the category of every failure.
     """
 
-    __slots__ = (
-        "attempt_began", "began", "history", "last", "name", "number", "policy", "previous", "resource", "serial",
-        "started",
-    )  # fmt: skip
+    __slots__ = ("by_failure", "limit", "name", "policy", "resource", "sleep", "sleep_async", "state", "timed")
 
     def __init__(
         self,
         policy: "RetryPolicy",
         name: str,
-        serial: int,
-        started: float | None,
-        resource: "Resource | None" = None,
+        *,
+        state: "Callable[[Call, tuple[Any, ...]], CallState] | None" = None,
+        sleep: "Callable[[CallState, float], None] | None" = None,
+        sleep_async: "Callable[[CallState, float], Awaitable[None]] | None" = None,
     ) -> None:
-        """Begin with the first attempt."""
-        self.policy = policy
-        self.name = name
-        self.serial = serial
-        self.started = started
-        self.resource = resource
-        self.number = 1
-        self.began = self.attempt_began = started
+        self.policy, self.name = policy, name
+        self.state = CallState if state is None else state
+        self.sleep, self.sleep_async = sleep, sleep_async
+        self.resource: Resource | None = None
+        if policy.resource is not None:
+            from outlast.run.resources import resource  # noqa: PLC0415  # only policies with a resource need it
+
+            self.resource = resource(policy.resource)
+        self.by_failure = policy.retry_on is None or isinstance(policy.retry_on, frozenset) or bool(policy.overrides)
+        limits = [each for each in (policy.deadline, policy.attempt_timeout) if each is not None]
+        self.timed = bool(limits)
+        self.limit = min(limits, default=None)
+
+    def begin(self) -> "Call":
+        """Begin a call."""
+        return self, clock.monotonic() if self.timed else None, report_counter.last
+
+
+Call = tuple[CallPlan, float | None, int]
+"""A call at its first attempt: its plan, when it began if that matters, and the newest report at that time."""
+
+CURRENT: "ContextVar[Call | CallState | None]" = ContextVar("outlast_current_call", default=None)
+"""The call that the running code is part of; the innermost if they are nested."""
+
+
+class CallState(DecisionState):
+    """One call from its first failure on.
+
+    Args:
+        call: The call.
+        args: The arguments of the function, which tell some plans what is called.
+
+    Attributes:
+        active: Whether an attempt is running; only a block can leave its attempts before the call ends.
+        decision: The last decision.
+        history: The attempts that were retried: class, text, and the wait after it.
+    """
+
+    active: bool = True
+
+    def __init__(self, call: "Call", args: "tuple[Any, ...]" = ()) -> None:  # noqa: ARG002  # for derived states
+        self.plan, started, self.serial = call
+        self.attempt_began = started
+        self.began = clock.monotonic() if started is None else started
+        self.attempt = 1
+        self.chance = clock.chance
         self.last: Exception | None = None
-        self.previous: float | None = None
+        self.decision: Decision | None = None
         self.history: list[tuple[str, str, float | None]] = []
+
+    @property
+    def name(self) -> str:
+        """What is called, for logs and events."""
+        return self.plan.name
+
+    @property
+    def started(self) -> float | None:
+        """When the call began, on the monotonic clock; None without a time limit."""
+        return self.began if self.plan.timed else None
 
     def failed(self, error: Exception) -> float | None:
         """Decide on a failed attempt.
 
         It raises nothing itself: an error whose traceback held this frame would refer to itself, and stay in memory
-        with all it refers to until the garbage collector comes by.
+        with all it refers to until the garbage collector runs.
 
         Returns:
             Seconds to wait before the next attempt; None if there is none, and the error is to be raised.
         """
-        if self.began is None:
-            self.began = clock.monotonic()
         counted = FAILED_ATTEMPTS.get()
         if counted is not None:
-            counted.append((self.policy, self.name))
-        delay, reason, failure = 0.0, "", None
-        policy = self.policy
-        if policy._plain and self._is_plain(error):  # noqa: SLF001  # kept for this place: nothing has to be judged
-            delay = delay_before(self.number, policy.backoff, policy.base_delay, policy.max_delay)
-        else:
-            failure, reason = self._wanted(error)
-            if not reason:
-                if failure is None and (policy.overrides or _may_have_retry_hint(error)):
-                    failure = _classified(error)
-                delay, reason = self._wait(failure)
-        if reason:
-            self._give_up(error, failure, reason, delay)
+            counted.append((self.plan.policy, self.name))
+        failure = self._read(error)
+        self.decision = decision = decide(failure, self.plan.policy, self)
+        if not isinstance(decision, Retry):
+            self._give_up(error, failure, decision.reason)
             return None
-        self._told(error, failure, delay)
-        if self.started is not None:
+        delay = decision.delay
+        failure = self._publish_retry(error, failure, delay)
+        if self.plan.timed:
+            if failure is not None:
+                attach_failure(error, failure)
             self.last = error  # raised if there is no time left when the next attempt would begin
-        text = text_of(error)
-        kept = text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT]
-        self.history.append((type(error).__name__, kept, delay))
+        self.history.append((type(error).__name__, text_of(error)[:_TEXT_LIMIT], delay))
         self.previous = delay
-        self.number += 1
+        self.attempt += 1
         return delay
 
-    def _is_plain(self, error: Exception) -> bool:
-        """Tell whether another attempt follows by the type of the error and a fixed schedule alone."""
-        policy = self.policy
-        try:
-            return (
-                self.started is None
-                and self.resource is None
-                and isinstance(error, policy.retry_on)  # type: ignore[arg-type]  # types, by the check before
-                and self.number < policy.max_attempts
-                and error.__context__ is None
-                and not _may_have_retry_hint(error)
-                and getattr(error, "__outlast__", None) is None
-                and not RETRIES_OFF.get()
-            )
-        except Exception:  # noqa: BLE001  # an error of the user's may raise whatever it is asked
-            return False
+    def _read(self, error: Exception) -> "Failure | None":
+        """Read the facts that the decision needs off an error; return its failure, if the decision needs it."""
+        plan = self.plan
+        policy = plan.policy
+        self.nested = _may_be_reported(error) and was_retried_inside(error, self.serial)
+        self.retries_off = RETRIES_OFF.get()
+        if plan.timed:
+            self.time_left = self.seconds_left()
+            self.timed_out = type(error) is TimeoutError
+        failure = None
+        if plan.by_failure or self.place is not Place.CALL or _may_have_hint(error):
+            failure = failure_of(error)
+        self.ask_policy(policy, error, failure)
+        return failure
 
-    def _wait(self, failure: "Failure | None") -> tuple[float, str]:
-        """Return how long to wait for the next attempt, and the reason not to, where there is one."""
-        policy = self.policy
-        chosen = policy if failure is None else policy.for_category(failure.category)
-        if self.number >= chosen.max_attempts:
-            return 0.0, "exhausted"
-        try:
-            if failure is None:
-                delay = policy.get_delay(self.number, previous=self.previous, chance=clock.chance)
-            else:
-                delay = policy.delay_after(failure, self.number, previous=self.previous, chance=clock.chance)
-        except Exception as mistake:  # noqa: BLE001  # a backoff of the user's; the error at hand matters more
-            logs.log_user_error("backoff", self.name, mistake)
-            return 0.0, "broken"
-        if failure is not None and (failure.capped or (failure.retry_after or 0.0) > MAX_RETRY_AFTER_SECONDS):
-            return delay, "deferred"  # so long a wait is not slept through
-        left = self.time_left() if self.started is not None else None
-        if left is not None and delay >= left:
-            asked_to_wait = failure is not None and (
-                failure.retry_after is not None or failure.category is Category.RATE_LIMIT
-            )
-            return delay, "deferred" if left > 0 and asked_to_wait else "deadline"
-        if self.resource is not None:
-            if self.resource.is_open:  # the next attempt would not be made; the error at hand says more than that
-                return delay, "breaker"
-            if not self.resource.pay_for_retry():
-                return delay, "budget"
-        return delay, ""
+    def refusal(self) -> DecisionReason | None:
+        """Return why the resource allows no retry; pay for the retry if it does."""
+        guard = self.plan.resource
+        if guard is None:
+            return None
+        if guard.is_open:  # the next attempt would be refused; the error at hand says more than that
+            return DecisionReason.BREAKER
+        return None if guard.pay_for_retry() else DecisionReason.BUDGET
+
+    def broken(self, what: str, error: Exception) -> None:
+        """Log that a function of the user's policy raised an error."""
+        logs.log_user_error(what, self.name, error)
 
     def succeeded(self) -> None:
-        """Tell that an attempt succeeded after others had failed."""
-        if has_subscribers():
+        """Publish that an attempt succeeded after others had failed."""
+        if bus.subscribers:
             from outlast.record.events import Recovered  # noqa: PLC0415  # only subscribers need it
 
-            publish(Recovered(self.name, self.number, clock.monotonic() - (self.began or 0.0)))
+            publish(Recovered(self.name, self.attempt, clock.monotonic() - self.began))
 
-    def time_left(self) -> float | None:
-        """Return the seconds until the deadline, or None where there is none."""
-        if self.started is None or self.policy.deadline is None:
+    def seconds_left(self) -> float | None:
+        """Return the seconds until the deadline, or None without one."""
+        if self.plan.policy.deadline is None:
             return None
-        return max(0.0, self.started + self.policy.deadline - clock.monotonic())
-
-    def begin(self) -> bool:
-        """Begin the next attempt; False if the wait took longer than was asked for and the deadline is over."""
-        if self.started is None:  # the loops ask only where there is a limit; this is for the block
-            return True
-        self.attempt_began = clock.monotonic()
-        over = self.policy.deadline is not None and self.attempt_began >= self.started + self.policy.deadline
-        if over and self.number > 1:  # the first attempt is always made
-            return False
-        self.last = None
-        return True
-
-    def overslept(self) -> Exception:
-        """Give up for want of time after a wait, and return the error of the attempt before it."""
-        error, self.last = self.last, None
-        self.number -= 1
-        self.history.pop()
-        assert error is not None  # noqa: S101  # for type checkers: kept wherever there is a time limit
-        self._give_up(error, None, "deadline", 0.0, told=True)
-        return error
-
-    def refused(self, error: Exception) -> None:
-        """Give up on an attempt that its resource turned away as it began, though it would have let one pass before."""
-        if self.began is None:
-            self.began = clock.monotonic()
-        self._give_up(error, None, "breaker" if isinstance(error, BreakerOpenError) else "exhausted", 0.0)
+        return max(0.0, self.began + self.plan.policy.deadline - clock.monotonic())
 
     def attempt_left(self) -> float | None:
         """Return the seconds left for this attempt: by its own timeout or the deadline, whichever is nearer."""
-        return attempt_seconds_left(self.policy, self.started, self.attempt_began)
+        return attempt_seconds_left(self.plan.policy, self.started, self.attempt_began)
 
-    def _wanted(self, error: Exception) -> "tuple[Failure | None, str]":
-        """Return the failure, where it was needed, and the reason not to retry, where there is one."""
-        policy = self.policy
-        behind = error.__cause__ is not None or error.__context__ is not None or isinstance(error, ExceptionGroup)
-        marked = behind or report_of(error) is not None  # looked at first: it is quicker
-        if marked and not policy.nested and was_retried_inside(error, self.serial):
-            return None, "nested"
-        if RETRIES_OFF.get():
-            return None, "off"
-        if type(error) is TimeoutError and self.time_left() == 0:
-            return None, "deadline"  # cut off by us, and whatever `retry_on` says there is no time for another
-        retry_on = policy.retry_on
-        if isinstance(retry_on, frozenset):
-            failure = _classified(error)
-            asks = retry_on is RETRYABLE or retry_on == RETRYABLE
-            wanted = failure.retryable if asks else failure.category in retry_on
-            return failure, "" if wanted else "permanent"
+    def begin(self) -> None:
+        """Begin the next attempt.
+
+        Raises:
+            Exception: The error of the last attempt, if the wait took so long that the deadline is over.
+        """
+        if not self.plan.timed:
+            return
+        self.attempt_began = clock.monotonic()
+        last, self.last = self.last, None
+        deadline = self.plan.policy.deadline
+        if last is None or deadline is None or self.attempt_began < self.began + deadline:
+            return
+        self.attempt -= 1
+        self.history.pop()
+        self._give_up(last, None, DecisionReason.DEADLINE, announced=True)
         try:
-            return None, "" if matches(retry_on, error) else "permanent"
-        except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
-            logs.log_user_error("retry_on", self.name, mistake)
-            return None, "broken"
+            raise last
+        finally:
+            del last  # an error whose traceback holds this frame would refer to itself
 
-    def _told(self, error: Exception, failure: "Failure | None", delay: float) -> None:
+    def refused(self, error: Exception) -> None:
+        """Give up on an attempt that its resource refused as it began."""
+        is_open = type(error).__name__ == "BreakerOpenError"
+        self._give_up(error, None, DecisionReason.BREAKER if is_open else DecisionReason.EXHAUSTED)
+
+    def _publish_retry(self, error: Exception, failure: "Failure | None", delay: float) -> "Failure | None":
+        """Log and publish a retry; return the failure, if it is known by now."""
         module = type(error).__module__
         if module != "builtins" and module.partition(".")[0] in CLIENTS_WITH_RETRIES:
             warn_of_client_retries(self.name, error)
-        if logs.wants_retries():
-            logs.log_retry(self.name, failure, self.number, self._most(failure), delay, error)
-        if has_subscribers():
+        logged, published = logs.is_enabled(), bus.subscribers
+        if not (logged or published):
+            return failure
+        failure = failure or failure_of(error)
+        most = self._max_attempts(failure)
+        if logged:
+            logs.log_retry(self.name, failure, self.attempt, most, delay, error)
+        if published:
             from outlast.record.events import AttemptFailed, Retrying  # noqa: PLC0415  # only subscribers need them
 
-            failure = _with_texts(failure, error)
-            publish(AttemptFailed(self.name, self.number, self._most(failure), failure))
-            publish(Retrying(self.name, self.number, self._most(failure), delay, failure))
+            publish(AttemptFailed(self.name, self.attempt, most, failure.settled()))
+            publish(Retrying(self.name, self.attempt, most, delay, failure))
+        return failure
 
-    def _most(self, failure: "Failure | None") -> int:
-        """Return the attempts that a failure of this category has in all."""
-        policy = self.policy
-        if failure is not None and policy.overrides:
-            policy = policy.for_category(failure.category)
-        return policy.max_attempts
+    def _max_attempts(self, failure: "Failure") -> int:
+        return self.plan.policy.for_category(failure.category).max_attempts
 
     def _give_up(
-        self, error: Exception, failure: "Failure | None", reason: str, delay: float, *, told: bool = False
+        self, error: Exception, failure: "Failure | None", reason: DecisionReason, *, announced: bool = False
     ) -> None:
-        elapsed = clock.monotonic() - (self.began or 0.0)
-        kept_report = report_of(error) if reason == "nested" else None
-        if kept_report is None or kept_report.serial <= self.serial:
+        """Report that there is no other attempt: on the error, in the log and to subscribers.
+
+        Args:
+            error: The error that is going to be raised.
+            failure: The classified error, if the decision needed it.
+            reason: Why there is no other attempt.
+            announced: Whether the failed attempt was published before.
+        """
+        elapsed = clock.monotonic() - self.began
+        known = report_of(error) if reason is DecisionReason.NESTED else None
+        if known is None or known.serial <= self.serial:  # else the inner report says more
             kept = [*self.history, (type(error).__name__, text_of(error)[:_TEXT_LIMIT], None)]
             attempts = tuple(failed_attempt(number, *each) for number, each in enumerate(kept, 1))
-            asked = delay if failure is None or failure.retry_after is None else failure.retry_after
-            retry_at = clock.now() + asked if reason == "deferred" else None
-            tried = len(attempts) > 1 or reason in {"budget", "nested"}
-            within = calls_sharing_error(error, self.serial) if tried else None
-            attach_report(error, Report(attempts, elapsed, reason, retry_at, report_counter.next(), within))
-        if (self.number > 1 or reason in _LOGGED_REASONS) and logs.wants_failures():
-            if failure is None and self.policy.overrides:
-                failure = _classified(error)
-            logs.log_give_up(self.name, failure, self.number, self._most(failure), reason, error)
-        if has_subscribers():
+            retry_at = clock.now() + self.decision.delay if isinstance(self.decision, Defer) else None
+            attach_report(error, Report(attempts, elapsed, str(reason), retry_at, report_counter.next()))
+        logged, published = self._is_logged(reason) and logs.is_enabled(), bus.subscribers
+        if logged or published:
+            failure = failure or failure_of(error)
+        if failure is None:
+            return
+        attach_failure(error, failure)
+        most = self._max_attempts(failure)
+        if logged:
+            logs.log_give_up(self.name, failure, self.attempt, most, reason)
+        if published:
             from outlast.record.events import AttemptFailed, GaveUp  # noqa: PLC0415  # only subscribers need them
 
-            failure = _with_texts(failure, error)
-            if not told:  # a wait that took too long comes after it was
-                publish(AttemptFailed(self.name, self.number, self._most(failure), failure))
-            publish(GaveUp(self.name, self.number, elapsed, reason, failure))
+            if not announced:
+                publish(AttemptFailed(self.name, self.attempt, most, failure))
+            publish(GaveUp(self.name, self.attempt, elapsed, str(reason), failure))
+
+    def _is_logged(self, reason: DecisionReason) -> bool:
+        return self.attempt > 1 or reason in _LOGGED_REASONS
 
 
-def _classified(error: Exception) -> "Failure":
-    """Return the failure, with its texts only where somebody will get it whole; the log makes its own."""
-    return classify(error) if has_subscribers() else default_classifier().weigh(error)
+def _may_be_reported(error: Exception) -> bool:
+    """Return, at little cost, whether an inner retry may have left a report on an error or on its causes."""
+    if error.__context__ is not None or error.__cause__ is not None or isinstance(error, ExceptionGroup):
+        return True
+    return report_of(error) is not None
 
 
-def _with_texts(failure: "Failure | None", error: Exception) -> "Failure":
-    return failure if failure is not None and failure.exception_name else classify(error)
+def _may_have_hint(error: Exception) -> bool:
+    """Return, at little cost, whether an error can carry a wait that the other side asks for."""
+    if error.__cause__ is not None:
+        return True
+    module = type(error).__module__
+    if module == "builtins":
+        return type(error) is ExceptionGroup
+    if module.partition(".")[0] in FILES:
+        return True
+    try:
+        return any(hasattr(error, name) for name in _HINT_ATTRIBUTES)
+    except Exception:  # noqa: BLE001  # a property of the user's; the classifier knows how to look
+        return True
 
 
 def attempt_seconds_left(policy: "RetryPolicy", started: float | None, attempt_began: float | None) -> float | None:
@@ -294,20 +320,34 @@ def attempt_seconds_left(policy: "RetryPolicy", started: float | None, attempt_b
     return max(0.0, min(limits)) if limits else None
 
 
-def _may_have_retry_hint(error: Exception) -> bool:
-    """Tell, at little cost, whether an error can carry a wait that the other side asks for."""
-    if error.__cause__ is not None:
-        return True
-    module = type(error).__module__
-    if module == "builtins":
-        return type(error) is ExceptionGroup
-    if module.partition(".")[0] in FILES:
-        return True
-    try:
-        return hasattr(error, "response") or hasattr(error, "retry_after") or hasattr(error, "headers")
-    except Exception:  # noqa: BLE001  # a property of the user's; the classifier knows how to look
-        return True
+class CurrentAttempt(Frozen):
+    """The attempt in which a function is called.
+
+    Attributes:
+        number: Number of the attempt, from 1.
+        max_attempts: Number of attempts that the policy allows.
+        time_left: Seconds left for this attempt by its timeout or the deadline; None without either.
+    """
+
+    number: int
+    max_attempts: int
+    time_left: float | None
+
+    def __init__(self, number: int, max_attempts: int, time_left: float | None) -> None:
+        self.__dict__.update(number=number, max_attempts=max_attempts, time_left=time_left)
 
 
-CURRENT_TASK: "ContextVar[Any]" = ContextVar("outlast.task", default=None)
-"""The claimed task that a worker runs in this thread or coroutine; None outside of one."""
+def current_attempt() -> CurrentAttempt | None:
+    """Return the attempt in which the calling code runs; None outside of a retry."""
+    current = CURRENT.get()
+    if current is None or (isinstance(current, CallState) and not current.active):
+        return None
+    return attempt_of(current)
+
+
+def attempt_of(current: "Call | CallState") -> CurrentAttempt:
+    """Return the attempt that a call is at."""
+    if isinstance(current, CallState):
+        return CurrentAttempt(current.attempt, current.plan.policy.max_attempts, current.attempt_left())
+    plan, started, _ = current
+    return CurrentAttempt(1, plan.policy.max_attempts, attempt_seconds_left(plan.policy, started, started))

@@ -6,63 +6,53 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from outlast import clock
 from outlast.forks import after_fork
-from outlast.record.bus import has_subscribers, publish
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-class _CooldownRow(Protocol):
-    @property
-    def resource(self) -> str: ...
-    @property
-    def until(self) -> datetime: ...
-    @property
-    def capped(self) -> int: ...
+from outlast.record import bus
+from outlast.record.bus import publish
 
 
 class CooldownStore(Protocol):
-    """What is asked of a store; every store of Outlast has it."""
+    """The methods of a store that share cooldowns; every store of Outlast has them."""
 
     def now(self) -> datetime:
         """Return the time by the store's clock."""
 
     def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
-        """Leave a resource alone; return how many capped answers came in a row."""
+        """Start a cooldown; return how many capped responses came in a row."""
 
     def probe(self, resource: str, hold: float) -> bool:
-        """Ask to be the one who tries it."""
+        """Return whether this process may send the single probe request."""
 
     def end_cooldown(self, resource: str) -> None:
         """End a cooldown."""
 
-    def cooldowns(self) -> "Sequence[_CooldownRow]":
-        """Return those that run."""
+    def cooldowns(self) -> "Sequence[Any]":
+        """Return the running cooldowns, with `resource`, `until` and `capped`."""
 
 
 class KnownCooldown(NamedTuple):
-    """A cooldown as a process knows it."""
+    """A cooldown as this process knows it."""
 
     until: float  # on the monotonic clock
-    capped: int  # how many answers in a row asked for longer than the cap; 0 for a plain cooldown
+    capped: int  # responses in a row that asked for longer than the cap; 0 for a plain cooldown
     reason: str = ""
-    shared: bool = False  # the store has it too
-    probing: bool = False  # a request of this process tries it
+    shared: bool = False  # whether the store has it too
+    probing: bool = False  # whether a request of this process probes the resource
     since: float = 0.0
 
 
 class CooldownWrite(NamedTuple):
-    """Something to be written.
+    """A change that is not in the store yet.
 
     Attributes:
-        kind: ``cool``, ``warm``, or ``give_back`` for a probe that was not made.
-        own: Until when that is worth writing; for ``cool``, the cooldown.
+        kind: ``cool``, ``warm``, or ``give_back`` for a probe that was not sent.
+        own: The cooldown; for the other kinds, only `until` is set: when the change is no longer worth writing.
     """
 
     kind: str
@@ -70,62 +60,48 @@ class CooldownWrite(NamedTuple):
 
 
 class CooldownWrites:
-    """What is to be written, in its order for each scope. One thread writes; any may add."""
+    """The changes that are not in the store yet, in order for each scope. One thread writes; any thread may add."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._lock = threading.Lock()
         self._pending: dict[str, list[CooldownWrite]] = {}
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything."""
+        """Return whether there are changes to write."""
         return bool(self._pending)
 
     def start_cooldown(self, scope: str, own: KnownCooldown) -> None:
-        """Have a cooldown written; of two that are not written yet, the longer one."""
+        """Add a cooldown; of two that are not written yet, the longer one is kept."""
         with self._lock:
-            before = self._pending.setdefault(scope, [])
-            if not before or before[-1].kind != "cool":
-                before.append(CooldownWrite("cool", own))
-            elif own.until > before[-1].own.until:
-                before[-1] = CooldownWrite("cool", own)
+            writes = self._pending.setdefault(scope, [])
+            if writes and writes[-1].kind == "cool":
+                own = max(writes.pop().own, own, key=lambda each: each.until)
+            writes.append(CooldownWrite("cool", own))
 
     def end(self, scope: str, kind: str, until: float) -> None:
-        """Have the end of a cooldown written; what was to be written before is over with it."""
+        """Add the end of a cooldown; it replaces what was not written yet."""
         with self._lock:
             self._pending[scope] = [CooldownWrite(kind, KnownCooldown(until, 0))]
 
     def ends(self, scope: str) -> bool:
-        """Tell whether the store still has a cooldown that is over."""
+        """Return whether the store still has a cooldown that is over."""
         return any(write.kind != "cool" for write in self._pending.get(scope, ()))
 
-    def clear(self) -> None:
-        """Forget it all."""
-        with self._lock:
-            self._pending.clear()
-
-    def write(self, tell: Callable[[str, CooldownWrite], None]) -> None:
-        """Write it all; what fails is tried again the next time, behind the others.
-
-        Args:
-            tell: Writes one.
-
-        Raises:
-            Exception: What that raises.
-        """
+    def write(self, write_one: Callable[[str, CooldownWrite], None]) -> None:
+        """Write all changes. One that fails is retried the next time, after the others; its error is raised."""
         for scope in list(self._pending):
             while writes := self._pending.get(scope):
                 write = writes[0]
                 try:
                     if write.own.until > clock.monotonic():
-                        tell(scope, write)
+                        write_one(scope, write)
                 except Exception:
                     with self._lock:
                         self._pending[scope] = self._pending.pop(scope, writes)
                     raise
                 with self._lock:
                     left = self._pending.get(scope, [])
-                    if left and left[0] is write:  # nothing else came to be known meanwhile
+                    if left and left[0] is write:  # nothing was added meanwhile
                         del left[0]
                     if not left:
                         self._pending.pop(scope, None)
@@ -135,30 +111,29 @@ class CooldownWrites:
 # so callers never wait for a slow database. Writes for one scope keep their order.
 
 EVERY = 0.5
-"""Seconds between two looks at what other processes have learnt."""
+"""Seconds between two reads of the store, for the cooldowns of other processes."""
 FIRST_LOOK = 1.0
-"""Seconds that the first question waits for the store's answer, at most."""
+"""Maximum seconds for which the first call waits for the store."""
 PROBE_HOLD = 60.0
-"""Seconds for which everybody else waits while one request tries a host that had asked for too long."""
+"""Seconds for which other requests wait while one request probes a host that asked for more than the cap."""
 _WARN_EVERY = 60.0  # seconds between two warnings that the store is down
-_IDLE_AFTER = 30.0  # seconds without a question after which the thread ends
-_FORGET_ABOVE = 1024  # scopes that are kept before anybody looks which of them are over
-_CAPPED_REMEMBERED = 3600.0  # seconds for which a capped cooldown that is over still lets a single probe through
-_FLUSH_SECONDS = 2.0  # seconds that closing waits for what is not written yet
-_RETURNED_PROBE_SECONDS = 2.0  # seconds; long enough for every process to see that it is not over, and that one may try
+_IDLE_AFTER = 30.0  # seconds without a call after which the thread ends
+_FORGET_ABOVE = 1024  # number of scopes above which expired ones are dropped
+_CAPPED_REMEMBERED = 3600.0  # seconds after its end for which a capped cooldown lets only a single probe through
+_FLUSH_SECONDS = 2.0  # seconds for which closing waits for pending writes
+_RETURNED_PROBE_SECONDS = 2.0  # seconds; long enough for every process to see that one of them may probe
 _RETURNED_PROBE_REASON = "a request that was to try it was not made"
 log = logging.getLogger("outlast.cooling")
 
 
 class CooldownTracker:
-    """What this process knows of cooldowns, shared through a store where there is one.
+    """The cooldowns that this process knows. The first call starts a thread that shares them through the store.
 
     Args:
-        store: Shares them with other processes; None keeps them in this one.
+        store: Shares them with other processes; None keeps them in this process.
     """
 
     def __init__(self, store: CooldownStore | None = None) -> None:
-        """Begin without a thread; the first question starts it."""
         self._store = store
         self._known: dict[str, KnownCooldown] = {}
         self._many = _FORGET_ABOVE
@@ -168,29 +143,28 @@ class CooldownTracker:
         self._closed = threading.Event()
         self._begin()
         _trackers.add(self)
-        after_fork(self._begin)  # a lock that another thread held would never be given back
+        after_fork(self._begin)  # a lock that another thread holds is never released in the child
 
     def _begin(self) -> None:
-        """Have what belongs to this process alone; a child of it has none of its parent's threads."""
+        """Set what belongs to this process alone; a child process has no threads of its parent."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._looked, self._wake = threading.Event(), threading.Event()
         self._learnt = -math.inf
-        self._writes = CooldownWrites()  # the parent sees to its own
+        self._writes = CooldownWrites()  # the parent writes its own
 
     def __reduce__(self) -> "tuple[type[CooldownTracker], tuple[()]]":
-        """Have a copy in another process begin with nothing.
+        """Pickle it without its cooldowns.
 
         Raises:
-            TypeError: If they are shared through a store, of which no copy can be made.
+            TypeError: If it has a store, which cannot be pickled.
         """
         if self._store is not None:
-            message = "cooldowns that are shared through a store cannot be pickled; create them in each process"
-            raise TypeError(message)
+            raise TypeError("cooldowns that are shared through a store cannot be pickled; create them in each process")
         return type(self), ()
 
     def __deepcopy__(self, _memo: object) -> "CooldownTracker":
-        """Return the same: whoever is copied goes on sharing them."""
+        """Return itself, because copies of an adapter share their cooldowns."""
         return self
 
     @property
@@ -198,22 +172,23 @@ class CooldownTracker:
         return self._store is not None and not self._closed.is_set()
 
     def left(self, scope: str) -> float:
-        """Return the seconds for which a scope is to be left alone; 0 where it is not."""
-        if self._store is not None:
-            self._keep_up()
+        """Return the seconds until the cooldown of a scope ends; 0 if it has none."""
+        self._keep_up()
         known = self._known.get(scope)
         if known is None:
             return 0.0
         left = known.until - clock.monotonic()
         if left <= 0 and not known.capped:
-            self._forget(scope, known)
+            with self._lock:
+                if self._known.get(scope) is known:
+                    del self._known[scope]
         return max(0.0, left)
 
     def admit(self, scope: str) -> float:
-        """Ask to call a scope now; return 0 to go ahead, else the seconds to wait before asking again.
+        """Return 0 if a scope may be called now, otherwise the seconds to wait before asking again.
 
-        After the end of a cooldown that was capped, one caller gets 0 and the others the time of its probe: whoever
-        gets it has to call, and to tell with `answered` or `cool` how it went.
+        After a capped cooldown, one caller gets 0 and the others wait for its probe. That caller must call the scope
+        and report the result with `answered` or `start_cooldown`.
         """
         left = self.left(scope)
         if left > 0:
@@ -221,8 +196,8 @@ class CooldownTracker:
         return self._may_probe(scope) if scope in self._known else 0.0
 
     def is_quick(self, scope: str) -> bool:
-        """Tell whether `left` and `admit` answer without waiting for the store, from within an event loop."""
-        if self._store is None or self._closed.is_set():
+        """Return whether `left` and `admit` do not wait for the store, so that an event loop may call them."""
+        if not self._is_shared:
             return True
         self._asked = clock.monotonic()
         thread, known = self._thread, self._known.get(scope)
@@ -230,12 +205,12 @@ class CooldownTracker:
         return not probing and self._looked.is_set() and thread is not None and thread.is_alive()
 
     def start_cooldown(self, scope: str, seconds: float, reason: str, capped: bool = False) -> int:  # noqa: FBT001, FBT002  # as a row says it
-        """Leave a scope alone from now on, in this process at once, in the others within a second.
+        """Start a cooldown: in this process at once, in the others within a second.
 
-        It never waits for the store: the thread writes it through.
+        It never waits for the store, because the thread writes to it.
 
         Returns:
-            How many answers in a row asked for longer than the cap, as far as this process knows.
+            How many responses in a row asked for longer than the cap, as far as this process knows.
         """
         if not seconds > 0:
             return 0
@@ -252,14 +227,14 @@ class CooldownTracker:
         log.info("%s cools down for %.1f s: %s", scope, seconds, reason, extra={"resource": scope, "seconds": seconds})
         if self._store is None and own.capped > 1:
             self._capped_again(scope, own.capped, reason)
-        if has_subscribers():
+        if bus.subscribers:
             from outlast.record.events import CooledDown  # noqa: PLC0415  # only subscribers need it
 
             publish(CooledDown(scope, seconds, reason, capped))
         return own.capped
 
     def end_cooldown(self, scope: str) -> None:
-        """Tell that a scope answers again; costs nothing where nobody waits for it."""
+        """End the cooldown of a scope, which is available again; does nothing if it has none."""
         if scope not in self._known:
             return
         with self._lock:
@@ -269,17 +244,17 @@ class CooldownTracker:
         self._keep_up(patient=False)
 
     def answered(self, scope: str) -> None:
-        """Tell that a scope answered as it should: if that was the probe, nobody waits for it any more."""
+        """Record a good response of a scope: if it was that of the probe, the cooldown ends."""
         if self.is_probing(scope):
             self.end_cooldown(scope)
 
     def is_probing(self, scope: str) -> bool:
-        """Tell whether a request of this process tries a scope: whoever asks when `admit` has just let it pass."""
+        """Return whether a request of this process probes a scope: the one that `admit` let through."""
         known = self._known.get(scope)
         return known is not None and known.probing
 
     def withdrawn(self, scope: str) -> None:
-        """Give a probe back that was not made or was interrupted: the next one may try."""
+        """Record that a probe was not sent or was interrupted: the next request may probe."""
         now = clock.monotonic()
         with self._lock:
             known = self._known.get(scope)
@@ -291,47 +266,41 @@ class CooldownTracker:
         self._keep_up(patient=False)
 
     def waits(self) -> dict[str, float]:
-        """Return what cools down, with the seconds left, as far as this process knows."""
+        """Return the running cooldowns that this process knows: the seconds left by scope."""
         now = clock.monotonic()
         return {scope: known.until - now for scope, known in self._known.copy().items() if known.until > now}
 
     def close(self) -> None:
-        """End the thread, once it has written what it has to, for a moment at most; what is known stays."""
+        """End the thread. Waits up to 2 seconds for pending writes; the known cooldowns stay."""
+        self._stop()
+        self._drain(_FLUSH_SECONDS)
+
+    def _stop(self) -> None:
         self._closed.set()
         self._wake.set()
-        self._drain(_FLUSH_SECONDS)
 
     def _drain(self, seconds: float) -> None:
         thread = self._thread
         if self._writes and thread is not None and thread is not threading.current_thread():
             thread.join(seconds)
 
-    def _capped_again(self, scope: str, times: int, reason: str) -> None:  # noqa: ARG002  # for those who override it
-        """Tell that a scope asks for longer than the cap again; with a store, the thread calls it until it succeeds."""
+    def _capped_again(self, scope: str, times: int, reason: str) -> None:  # noqa: ARG002  # for subclasses
+        """Report that a scope asks for more than the cap again; with a store, the thread calls it until it succeeds."""
         log.warning("%s asked %d times in a row for a cooldown of more than an hour", scope, times)
 
     def _calmed(self, scope: str, *, answers: bool) -> None:
-        """Tell that a scope does so no longer: it answers, or asks for less; called by the thread, with a store."""
-
-    def _forget(self, scope: str, known: KnownCooldown) -> None:
-        with self._lock:
-            if self._known.get(scope) is known:
-                del self._known[scope]
+        """Report that a scope is available, or asks for less than the cap. With a store, its thread calls it."""
 
     def _forget_many(self, now: float) -> None:
-        """Drop what is over and was never asked for again: by URL, there is no end of scopes."""
-        if len(self._known) < self._many:
-            return
-        self._forget_over(now)
-        self._many = max(_FORGET_ABOVE, 2 * len(self._known))
+        """Drop expired cooldowns from time to time: scopes that are URLs may be called only once."""
+        if len(self._known) >= self._many:
+            self._forget_over(now)
+            self._many = max(_FORGET_ABOVE, 2 * len(self._known))
 
     def _forget_over(self, now: float) -> None:
         for scope, known in list(self._known.items()):
             if known.until + (_CAPPED_REMEMBERED if known.capped else 0.0) <= now:
                 del self._known[scope]
-
-    def _write_all(self) -> None:
-        self._writes.write(self._write)
 
     def _write(self, scope: str, write: CooldownWrite) -> None:
         store, own = self._store, write.own
@@ -341,7 +310,7 @@ class CooldownTracker:
             store.end_cooldown(scope)
             self._calmed(scope, answers=True)
         elif write.kind == "give_back":
-            if not self.is_probing(scope):  # else somebody of ours tries it again
+            if not self.is_probing(scope):  # otherwise this process probes again
                 store.end_cooldown(scope)
                 store.start_cooldown(scope, _RETURNED_PROBE_SECONDS, _RETURNED_PROBE_REASON, capped=True)
         else:
@@ -355,10 +324,10 @@ class CooldownTracker:
                 self._calmed(scope, answers=False)
 
     def _may_probe(self, scope: str) -> float:
-        """Let one caller through, of this process and, if the store can be asked, of all."""
+        """Return 0 for one caller, of all processes if the store is available, otherwise the seconds to wait."""
         with self._lock:
             known, now = self._known.get(scope), clock.monotonic()
-            if known is None or known.until > now or not known.capped:  # another thread was quicker
+            if known is None or known.until > now or not known.capped:  # another thread was faster
                 return 0.0 if known is None else max(0.0, known.until - now)
             held = known._replace(until=now + PROBE_HOLD, probing=True, shared=False, since=now)
             self._known[scope] = held
@@ -367,17 +336,17 @@ class CooldownTracker:
         try:
             if self._store.probe(scope, PROBE_HOLD):
                 return 0.0
-        except Exception as error:  # noqa: BLE001  # whatever the database says: this process decides for itself
+        except Exception as error:  # noqa: BLE001  # any error of the database; this process decides alone
             self._warn(error)
             return 0.0
         with self._lock:
-            if self._known.get(scope) is held:  # somebody else's probe
+            if self._known.get(scope) is held:  # another process probes
                 self._known[scope] = held._replace(probing=False, until=now + EVERY, shared=True)
         return EVERY
 
     def _keep_up(self, *, patient: bool = True) -> None:
-        """See that the thread runs and knows of news; the first time, wait a moment for what it learns."""
-        if self._store is None or self._closed.is_set():
+        """Start or wake the thread. The first time, wait a moment for what it reads."""
+        if not self._is_shared:
             return
         self._asked = clock.monotonic()
         if self._writes:
@@ -387,7 +356,7 @@ class CooldownTracker:
             self._start()
         if patient and not self._looked.is_set():
             self._looked.wait(FIRST_LOOK)
-            self._looked.set()  # nobody waits a second time
+            self._looked.set()  # no second wait
 
     def _start(self) -> None:
         with self._lock:
@@ -398,40 +367,40 @@ class CooldownTracker:
             thread = threading.Thread(target=self._follow, name="outlast-cooldowns", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # there are too many: what is known holds, and the next question tries again
+            except RuntimeError:  # too many threads; the next call tries again
                 self._looked.set()
             else:
                 self._thread = thread
 
     def _follow(self) -> None:
-        """Look at the store again and again, as long as somebody asks; write to it what is new."""
+        """Write to the store and read it periodically, until there are no calls any more."""
         while self._goes_on():
             self._wake.clear()
             self._turn()
             self._looked.set()
             (self._closed if self._down else self._wake).wait(EVERY)
         if self._closed.is_set():
-            self._turn()  # what came last
+            self._turn()  # the last changes
 
     def _goes_on(self) -> bool:
         with self._lock:
             idle = clock.monotonic() - self._asked >= _IDLE_AFTER and not self._writes
             if idle:
-                self._thread = None  # whoever asks from now on starts another
+                self._thread = None  # the next call starts another
             return not idle and not self._closed.is_set()
 
     def _turn(self) -> None:
         down = False
-        for step in (self._write_all, self._learn):  # one that fails does not hinder the other
+        for step in (partial(self._writes.write, self._write), self._learn):  # each runs even if the other fails
             try:
                 step()
-            except Exception as error:  # noqa: BLE001  # whatever the database says: try again later
+            except Exception as error:  # noqa: BLE001  # any error of the database; retried later
                 down = True
                 self._warn(error)
         self._down = down
 
     def _learn(self) -> None:
-        """Look what the store knows, unless that was done a moment ago."""
+        """Read the cooldowns of the store, unless that was done a moment ago."""
         store, began = self._store, time.monotonic()
         if store is None or self._closed.is_set() or began - self._learnt < EVERY / 2:
             return
@@ -445,25 +414,24 @@ class CooldownTracker:
             for scope, known in theirs.items():
                 own = self._known.get(scope)
                 if self._writes.ends(scope):
-                    continue  # it is over, and the store is still to be told
+                    continue  # it is over, but the store does not know yet
                 begun_anew = own is not None and own.shared and not own.probing and own.since < began
-                if own is None or known.until > own.until or begun_anew:  # a store never makes one shorter
+                if own is None or known.until > own.until or begun_anew:  # the store never shortens one
                     self._known[scope] = known._replace(probing=own is not None and own.probing)
             for scope, own in list(self._known.items()):
                 if own.shared and scope not in theirs and own.since < began and own.until > here + EVERY:
-                    del self._known[scope]  # ended by hand; what ends now does so by itself, a moment earlier there
+                    del self._known[scope]  # ended by hand; one that is about to end may be gone there earlier
             self._forget_over(here)
 
     def _warn(self, error: Exception) -> None:
-        """Note that the store is down, and say so from time to time."""
+        """Record that the store is down, and warn from time to time."""
         now = clock.monotonic()
         with self._lock:
             self._down = True
-            quiet = self._warned is not None and now - self._warned < _WARN_EVERY
-            if quiet:
+            if self._warned is not None and now - self._warned < _WARN_EVERY:
                 return
             self._warned = now
-        from outlast.classify import classify  # noqa: PLC0415  # only trouble needs it
+        from outlast.classify import classify  # noqa: PLC0415  # only errors need it
 
         log.warning("could not read cooldowns from the store, so each process keeps its own: %s", classify(error))
 
@@ -475,14 +443,13 @@ _trackers: "weakref.WeakSet[CooldownTracker]" = weakref.WeakSet()
 def _before_exit() -> None:
     until = time.monotonic() + _FLUSH_SECONDS
     for cooling in list(_trackers):
-        cooling._closed.set()  # noqa: SLF001  # as `close` does, for all of them together
-        cooling._wake.set()  # noqa: SLF001  # the same
+        cooling._stop()  # noqa: SLF001  # as `close` does, for all of them together
     for cooling in list(_trackers):
         cooling._drain(max(0.0, until - time.monotonic()))  # noqa: SLF001  # the same
 
 
 def _capped_in_a_row(known: KnownCooldown | None, now: float) -> int:
-    """Return the number of a capped answer: what comes while a cooldown runs is no other, unless it is a probe's."""
+    """Return the number of a capped response: during a cooldown, only the response to a probe is a further one."""
     if known is None or not known.capped:
         return 1
     return known.capped + (known.probing or known.until <= now)

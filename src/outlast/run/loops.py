@@ -1,22 +1,25 @@
 """The two attempt loops, sync and async, as wrappers around a function.
 
-A call that succeeds at once costs one `try`. Everything else happens in `CallState`, after the first failure. Policies
-with a resource, and async policies with a time limit, have their own wrappers.
+A call that succeeds at once costs one `try`. Everything else happens in `CallState`, after the first failure. A
+resource and a time limit are wrappers inside the loop, a fallback is one around it.
 """
 
 import functools
+from types import CoroutineType
 
 from outlast import clock
-from outlast.run.again import again, again_async, never_awaitable
-from outlast.run.call_state import CallState
+from outlast.errors import ConfigError
+from outlast.run.call_state import CURRENT, CallPlan, CallState
 from outlast.run.report import report_counter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Token
     from typing import Any
 
     from outlast.decide.policy import RetryPolicy
+    from outlast.run.resources import Resource
 
     Function = Callable[..., Any]
 
@@ -27,87 +30,180 @@ def name_of(function: object) -> str:
 
 
 def wrapped_sync(function: "Function", policy: "RetryPolicy", fallback: "Function | None" = None) -> "Function":
-    """Return the function with its retries."""
-    if policy.resource is not None or fallback is not None:
-        from outlast.run.guarded import guarded_sync  # noqa: PLC0415  # only they need it, and it needs this module
-
-        return guarded_sync(function, policy, fallback)
-    name, marks, seen = name_of(function), report_counter, type(None)
-    if policy.deadline is None and policy.attempt_timeout is None:
-
-        @functools.wraps(function)
-        def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
-            nonlocal seen
-            serial = marks.last
-            try:
-                result = function(*args, **kwargs)
-            except Exception as error:  # the policy decides
-                state = CallState(policy, name, serial, None)
-                delay = state.failed(error)
-                if delay is None:
-                    raise
-            else:
-                if type(result) is not seen:
-                    seen = never_awaitable(name, result)
-                return result
-            result = again(function, args, kwargs, state, delay)
-            if type(result) is not seen:
-                seen = never_awaitable(name, result)
-            return result
-
-        return wrapper
-    return _timed_sync(function, policy, name)
-
-
-def _timed_sync(function: "Function", policy: "RetryPolicy", name: str) -> "Function":
-    """The function with its retries, the time of its first attempt taken."""
-    marks, seen = report_counter, type(None)
+    """Return the function with its retries and its fallback."""
+    plan = CallPlan(policy, name_of(function))
+    retried = retry_sync(function if plan.resource is None else _guarded(function, plan.resource), plan)
+    if fallback is None:
+        return retried
 
     @functools.wraps(function)
     def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
-        nonlocal seen
-        serial, started = marks.last, clock.monotonic()
         try:
-            result = function(*args, **kwargs)
-        except Exception as error:  # the policy decides
-            state = CallState(policy, name, serial, started)
-            delay = state.failed(error)
-            if delay is None:
-                raise
-        else:
-            if type(result) is not seen:
-                seen = never_awaitable(name, result)
-            return result
-        result = again(function, args, kwargs, state, delay)
-        if type(result) is not seen:
-            seen = never_awaitable(name, result)
-        return result
+            return retried(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # a fallback is for all of them
+            return fallback(error)
 
     return wrapper
 
 
 def wrapped_async(function: "Function", policy: "RetryPolicy", fallback: "Function | None" = None) -> "Function":
-    """Return the coroutine function with its retries."""
-    if policy.resource is not None or fallback is not None:
-        from outlast.run.guarded import guarded_async  # noqa: PLC0415  # only they need it, and it needs this module
-
-        return guarded_async(function, policy, fallback)
-    name, marks = name_of(function), report_counter
-    if policy.deadline is not None or policy.attempt_timeout is not None:
-        from outlast.run.watched import watched  # noqa: PLC0415  # brings asyncio along, which only async functions need
-
-        return watched(function, policy, name)
+    """Return the coroutine function with its retries and its fallback."""
+    plan = CallPlan(policy, name_of(function))
+    attempt = function if plan.limit is None else limited(function, plan.limit)
+    retried = retry_async(attempt if plan.resource is None else _guarded_async(attempt, plan.resource), plan)
+    if fallback is None:
+        return retried
 
     @functools.wraps(function)
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
-        serial = marks.last
         try:
-            return await function(*args, **kwargs)
-        except Exception as error:  # the policy decides
-            state = CallState(policy, name, serial, None)
-            delay = state.failed(error)
-            if delay is None:
-                raise
-        return await again_async(function, args, kwargs, state, delay)
+            return await retried(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # a fallback is for all of them
+            result = fallback(error)
+            return await result if hasattr(result, "__await__") else result
 
     return wrapper
+
+
+def retry_sync(function: "Function", plan: CallPlan) -> "Function":  # noqa: C901  # one loop, read from top to bottom
+    """Return the function with its retries."""
+    timed, counter, seen = plan.timed, report_counter, type(None)
+
+    @functools.wraps(function)
+    def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
+        nonlocal seen
+        call = (plan, clock.monotonic() if timed else None, counter.last)
+        token, state = CURRENT.set(call), None
+        try:
+            while True:
+                try:
+                    result = function(*args, **kwargs)
+                except Exception as error:  # the policy decides
+                    state = state or plan.state(call, args)
+                    delay = state.failed(error)
+                    if delay is None:
+                        raise
+                else:
+                    if state is not None:
+                        state.succeeded()
+                    if type(result) is not seen:
+                        seen = checked_result_type(plan.name, result)
+                    return result
+                CURRENT.set(state)
+                if plan.sleep is not None:
+                    plan.sleep(state, delay)
+                elif delay > 0:
+                    clock.sleep(delay)
+                state.begin()
+        finally:
+            CURRENT.reset(token)
+            if state is not None:
+                state.last = None  # an interrupted wait would keep the error, and all that it refers to, alive
+
+    return wrapper
+
+
+def retry_async(function: "Function", plan: CallPlan) -> "Function":
+    """Return the coroutine function with its retries."""
+    timed, counter = plan.timed, report_counter
+
+    @functools.wraps(function)
+    async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
+        call = (plan, clock.monotonic() if timed else None, counter.last)
+        token, state = CURRENT.set(call), None
+        try:
+            while True:
+                try:
+                    result = await function(*args, **kwargs)
+                except Exception as error:  # the policy decides
+                    state = state or plan.state(call, args)
+                    delay = state.failed(error)
+                    if delay is None:
+                        raise
+                else:
+                    if state is not None:
+                        state.succeeded()
+                    return result
+                CURRENT.set(state)
+                if plan.sleep_async is not None:
+                    await plan.sleep_async(state, delay)
+                elif delay > 0:
+                    await clock.sleep_async(delay)
+                state.begin()
+        finally:
+            leave(token)
+            if state is not None:
+                state.last = None
+
+    return wrapper
+
+
+def leave(token: "Token[Any]") -> None:
+    """Leave a call, or an attempt of a block."""
+    try:  # noqa: SIM105  # contextlib is not loaded with outlast
+        CURRENT.reset(token)
+    except ValueError:  # a coroutine that is closed from outside its task; that context never held the call
+        pass
+
+
+def limited(function: "Function", first_limit: float) -> "Function":
+    """Return the coroutine function with each attempt cancelled when its time is up."""
+    from outlast.run.time_limit import run_within  # noqa: PLC0415  # loads asyncio, which only async functions need
+
+    @functools.wraps(function)
+    def attempt(*args: "Any", **kwargs: "Any") -> "Any":
+        current = CURRENT.get()
+        left = current.attempt_left() if isinstance(current, CallState) else first_limit
+        return run_within(left or 0.0, function, args, kwargs)
+
+    return attempt
+
+
+def checked_result_type(name: str, result: "Any") -> type:
+    """Return the type of a sync function's result.
+
+    Raises:
+        ConfigError: If it is an awaitable, whose errors the loop would never see.
+    """
+    kind = type(result)
+    if not hasattr(kind, "__await__"):
+        return kind
+    if kind is CoroutineType:
+        result.close()  # thrown away, it would warn that nobody awaited it
+    raise ConfigError(
+        f"{name} returned a {kind.__name__}, whose errors would not be seen; decorate the coroutine function itself"
+    )
+
+
+def _guarded(function: "Function", guard: "Resource") -> "Function":
+    """Return the function inside its resource's breaker and limits."""
+
+    @functools.wraps(function)
+    def guarded(*args: "Any", **kwargs: "Any") -> "Any":
+        permit, began = guard.enter(), clock.monotonic()
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            guard.ended(error, permit)
+            raise
+        guard.succeeded(permit, clock.monotonic() - began)
+        return result
+
+    return guarded
+
+
+def _guarded_async(function: "Function", guard: "Resource") -> "Function":
+    """Return the coroutine function inside its resource's breaker and limits."""
+
+    @functools.wraps(function)
+    async def guarded(*args: "Any", **kwargs: "Any") -> "Any":
+        permit, began = guard.enter(), clock.monotonic()
+        try:
+            result = await function(*args, **kwargs)
+        except BaseException as error:
+            guard.ended(error, permit)
+            raise
+        guard.succeeded(permit, clock.monotonic() - began)
+        return result
+
+    return guarded

@@ -4,11 +4,13 @@ import functools
 from functools import partial
 
 from outlast import clock
-from outlast.classify import MAX_RETRY_AFTER_SECONDS, classify
+from outlast.classify import failure_of
+from outlast.decide.decision import Abort, Decision, DecisionState, Defer, Fail, Place, Retry, Skip, decide
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
-from outlast.errors import ConfigError
-from outlast.failure import Category
-from outlast.record.bus import has_subscribers, publish
+from outlast.errors import AbortJob, ConfigError, SkipTarget
+from outlast.record import bus
+from outlast.record.bus import publish
+from outlast.record.log_text import failure_line
 from outlast.run import logs
 from outlast.run.loops import name_of
 from outlast.run.report import was_retried_inside
@@ -32,20 +34,19 @@ def checked_mode(mode: object) -> str:
     """
     if mode == "act" or mode == "observe":  # noqa: PLR1714  # what is given may not be hashable
         return str(mode)
-    message = f"mode is {mode!r}; choose act or observe"
-    raise ConfigError(message)
+    raise ConfigError(f"mode is {mode!r}; choose act or observe")
 
 
 def observe(function: "Any" = None, /, *, policy: RetryPolicy = DEFAULT_POLICY, name: str | None = None) -> "Any":
-    """Have a function's errors judged by a policy that is not in force yet, as ``outlast.retry(mode="observe")`` does.
+    """Judge a function's errors by a policy that is not used yet, as ``outlast.retry(mode="observe")`` does.
 
-    The function is called once, as without the decorator, and its error is raised as it is. What the policy would have
-    done is written to the log ``outlast.observe`` and told to subscribers as `Observed`.
+    The function is called once, as without the decorator, and its error is raised unchanged. What the policy would have
+    done is logged to ``outlast.observe`` and published as `Observed`.
 
     Args:
-        function: The function or coroutine function, when used without brackets.
-        policy: What decides; by default that of a bare ``@outlast.retry``.
-        name: What it is called in logs and events; by default the function's name.
+        function: The function or coroutine function, if used without parentheses.
+        policy: The policy; by default that of ``@outlast.retry`` without arguments.
+        name: Its name in logs and events; by default the function's name.
     """
     chosen = check_policy(policy)
     if function is None:
@@ -78,47 +79,69 @@ def _wrap_observed(function: "Function", policy: RetryPolicy, name: str | None) 
     return wrapper
 
 
-def observed_decision(error: Exception, failure: "Failure", policy: RetryPolicy) -> tuple[str, float | None, str]:
-    """Return what a policy would do after a first failure: ``retry``, ``defer`` or ``fail``; the wait; and why."""
-    if not policy.nested and was_retried_inside(error, 0):
-        return "fail", None, "nested"
-    if not policy.retries(error):
-        return "fail", None, "permanent"
-    if policy.for_category(failure.category).max_attempts == 1:
-        return "fail", None, "exhausted"
-    delay = policy.delay_after(failure, 1, previous=None, chance=clock.chance)
-    over = policy.deadline is not None and delay >= policy.deadline
-    asked_to_wait = failure.retry_after is not None or failure.category is Category.RATE_LIMIT
-    if failure.capped or (failure.retry_after or 0.0) > MAX_RETRY_AFTER_SECONDS or (over and asked_to_wait):
-        return "defer", delay, "the wait is too long to sleep"
-    if over:
-        return "fail", None, "deadline"
-    return "retry", delay, ""
+def first_decision(
+    name: str, error: BaseException, failure: "Failure", policy: RetryPolicy, place: Place = Place.CALL
+) -> Decision:
+    """Return what a policy would decide about the first failed attempt.
+
+    Args:
+        name: What failed, for the log.
+        error: The error of the attempt.
+        failure: The classified error.
+        policy: The policy.
+        place: Where the attempt was made.
+    """
+    state = DecisionState(
+        place=place,
+        time_left=policy.deadline,
+        nested=was_retried_inside(error, 0),
+        skips=isinstance(error, SkipTarget),
+        aborts=isinstance(error, AbortJob),
+        chance=clock.chance,
+        on_broken=lambda what, mistake: logs.log_user_error(what, name, mistake),
+    )
+    state.ask_policy(policy, error, failure)
+    return decide(failure, policy, state)
 
 
 def _publish_error(error: Exception, policy: RetryPolicy, name: str) -> None:
-    """Tell what would be done. Nothing that goes wrong here reaches the program that is only observed."""
+    """Publish what would be done. No mistake in the policy reaches the program that is only observed."""
     try:
-        failure = classify(error)
-        publish_observed(name, failure, *observed_decision(error, failure, policy))
-    except Exception as mistake:  # noqa: BLE001  # a predicate or a backoff of the user's
+        failure = failure_of(error)
+        publish_observed(name, failure, *would_do(first_decision(name, error, failure, policy), failure))
+    except Exception as mistake:  # noqa: BLE001  # a backoff of the user's, for instance
         logs.log_user_error("the policy", name, mistake)
+
+
+def would_do(decision: Decision, failure: "Failure") -> tuple[str, float | None, str]:
+    """Return a decision as a verb (retry, defer, fail, abort or skip), the wait in seconds, and the reason."""
+    match decision:
+        case Retry(delay):
+            return "retry", delay, ""
+        case Defer(delay):
+            return "defer", delay, "the wait is too long to sleep"
+        case Abort():
+            return "abort", None, failure_line(failure)
+        case Skip():
+            return "skip", None, failure.message
+        case Fail(reason):
+            return "fail", None, str(reason)
 
 
 def publish_observed(
     name: str, failure: "Failure", decision: str, delay: float | None = None, reason: str = ""
 ) -> None:
-    """Tell log and subscribers what would have been done with a failure.
+    """Log and publish what would have been done about a failure.
 
     Args:
         name: What failed: a function, a job or a profile.
-        failure: What happened.
+        failure: The classified error.
         decision: ``retry``, ``defer``, ``fail``, ``abort``, ``skip`` or ``disable``.
-        delay: Seconds after which it would have been tried again, where it would.
-        reason: Why, for people.
+        delay: Seconds after which it would have been tried again.
+        reason: Why.
     """
     logs.log_observed(name, failure, decision, delay)
-    if has_subscribers():
+    if bus.subscribers:
         from outlast.record.events import Observed  # noqa: PLC0415  # only subscribers need it
 
-        publish(Observed(name, decision, delay, reason, failure))
+        publish(Observed(name, decision, delay, reason, failure.settled()))

@@ -4,16 +4,16 @@ Errors are handled in this order: ``try`` inside a step, the retries of the step
 """
 
 import collections.abc
-import contextlib
 import inspect
 import types
 import typing
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
 from outlast import clock
-from outlast.decide.policy import RetryPolicy
+from outlast.decide.policy import NODE_RETRY_ON, RetryPolicy
 from outlast.errors import ConfigError
 from outlast.run.call_state import FAILED_ATTEMPTS
 from outlast.run.loops import name_of
@@ -22,11 +22,19 @@ from outlast.run.retry import check_policy, is_coroutine_function, wrap
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any, ParamSpec, TypeVar, overload
+
+    from outlast.decide.policy import RetryOn
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+    Step = Callable[..., Any]
+    OnError = Callable[[Exception, str], Any]
+    OnStep = Callable[[str, Any], object]
 
 
-def check_step_types(steps: "Sequence[Callable[..., Any]]") -> None:
+def check_step_types(steps: "tuple[Step, ...]") -> None:
     """Check that each step can take what the one before returns, as far as annotations tell.
 
     Raises:
@@ -35,12 +43,10 @@ def check_step_types(steps: "Sequence[Callable[..., Any]]") -> None:
     for one, other in pairwise(steps):
         returned, taken = _return_type(one), _parameter_type(other)
         if returned is not None and taken is not None and not _types_fit(returned, taken):
-            gives, wants = (
-                f"{name_of(one)} returns {_type_name(returned)}",
-                f"{name_of(other)}, takes {_type_name(taken)}",
+            raise ConfigError(
+                f"{name_of(one)} returns {_type_name(returned)}, but the step after it, {name_of(other)}, takes "
+                f"{_type_name(taken)}"
             )
-            message = f"{gives}, but the step after it, {wants}"
-            raise ConfigError(message)
 
 
 def _type_hints(function: object) -> "dict[str, Any]":
@@ -54,10 +60,9 @@ def _type_hints(function: object) -> "dict[str, Any]":
 
 
 def _return_type(step: object) -> object:
-    hint = _type_hints(step).get("return")
-    if typing.get_origin(hint) in {collections.abc.Awaitable, collections.abc.Coroutine}:
-        hint = typing.get_args(hint)[-1]
-    return type(None) if hint is None and "return" in _type_hints(step) else hint
+    hint = _type_hints(step).get("return")  # NoneType for None
+    is_awaitable = typing.get_origin(hint) in {collections.abc.Awaitable, collections.abc.Coroutine}
+    return typing.get_args(hint)[-1] if is_awaitable else hint
 
 
 def _parameter_type(step: object) -> object:
@@ -78,13 +83,12 @@ def _types_fit(returned: object, taken: object) -> bool:
     """Tell whether a type can be taken for another; what is not plain is trusted."""
     if returned is typing.Any or taken is typing.Any or taken is object:
         return True
-    options = typing.get_args(taken) if _is_union(taken) else (taken,)
-    given = typing.get_args(returned) if _is_union(returned) else (returned,)
-    return any(_plain_types_fit(one, other) for one in given for other in options)
+    return any(_plain_types_fit(one, other) for one in _options(returned) for other in _options(taken))
 
 
-def _is_union(hint: object) -> bool:
-    return typing.get_origin(hint) in {typing.Union, types.UnionType}
+def _options(hint: object) -> tuple[object, ...]:
+    """Return the types of a union; a type alone for any other."""
+    return typing.get_args(hint) if typing.get_origin(hint) in {typing.Union, types.UnionType} else (hint,)
 
 
 def _plain_types_fit(returned: object, taken: object) -> bool:
@@ -104,14 +108,6 @@ def _plain_types_fit(returned: object, taken: object) -> bool:
 def _type_name(hint: object) -> str:
     return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
-
-    Step = Callable[..., Any]
-    OnError = Callable[[Exception, str], Any]
-    OnStep = Callable[[str, Any], object]
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -165,24 +161,20 @@ class _PipelineRun:
         awaits: bool = False,
     ) -> None:
         if not steps:
-            message = "a pipeline needs at least one step"
-            raise ConfigError(message)
-        given: tuple[object, ...] = steps
-        odd = [step for step in given if not callable(step)]
-        if odd:
-            message = f"{odd[0]!r} is not a valid step; give a function"
-            raise ConfigError(message)
-        hooks: dict[str, Any] = {"on_error": on_error, "on_step": on_step}
-        hooks = {name: hook for name, hook in hooks.items() if hook is not None}
-        for name, hook in hooks.items():
-            if not callable(hook):
-                message = f"{name} is {hook!r}; give a function"
-                raise ConfigError(message)
-        if not awaits:
-            for name, function in [*(("", step) for step in steps), *((f"{name} ", hooks[name]) for name in hooks)]:
-                if inspect.iscoroutinefunction(function) or is_coroutine_function(function):
-                    message = f"{name}{name_of(function)} is a coroutine function; run it with typed_async_pipeline"
-                    raise ConfigError(message)
+            raise ConfigError("a pipeline needs at least one step")
+        functions: list[tuple[str, Any]] = [("", step) for step in steps]
+        functions += [
+            (name, hook) for name, hook in (("on_error ", on_error), ("on_step ", on_step)) if hook is not None
+        ]
+        for name, function in functions:
+            if not callable(function):
+                what = f"{name}is {function!r}" if name else f"{function!r} is not a valid step"
+                raise ConfigError(f"{what}; give a function")
+        for name, function in () if awaits else functions:
+            if inspect.iscoroutinefunction(function) or is_coroutine_function(function):
+                raise ConfigError(
+                    f"{name}{name_of(function)} is a coroutine function; run it with typed_async_pipeline"
+                )
         check_step_types(steps)
         self.steps = steps
         self.on_error = on_error
@@ -201,10 +193,9 @@ class _PipelineRun:
             taken.update(accepted)
         for name in self.params:
             if name not in taken:
-                message = (
+                raise ConfigError(
                     f"no step has the parameter {name!r} of params; they have: {', '.join(sorted(taken)) or 'none'}"
                 )
-                raise ConfigError(message)
 
     def _accepted(self, number: int) -> tuple[bool, list[str], bool]:
         """Tell whether a step takes the value, which parameters it has names for, and whether it takes any name."""
@@ -224,13 +215,13 @@ class _PipelineRun:
 
     def done(self, number: int, started: float, failed: "list[Any]", outcome: str) -> None:
         """Note that a step has ended."""
-        name = name_of(self.steps[number])
         if self.trace is not None:
+            name = name_of(self.steps[number])
             own = (getattr(self.steps[number], "__outlast_policy__", None), name)
             attempts = max(1, sum(each == own for each in failed) + (outcome == "ok"))
             self.trace.steps.append(StepTrace(name, attempts, clock.monotonic() - started, outcome))
 
-    @contextlib.contextmanager
+    @contextmanager
     def telling(self, number: int) -> "Iterator[None]":
         """Log what the hook raises; it fails nothing."""
         try:
@@ -238,10 +229,10 @@ class _PipelineRun:
         except Exception:
             import logging  # noqa: PLC0415  # only a broken hook needs it
 
-            with contextlib.suppress(Exception):  # a handler that raises must not fail the step either
+            with suppress(Exception):  # a handler that raises must not fail the step either
                 logging.getLogger("outlast").exception("on_step failed after %s", name_of(self.steps[number]))
 
-    @contextlib.contextmanager
+    @contextmanager
     def counted(self) -> "Iterator[list[Any]]":
         """Take up the failed attempts of a step, where somebody wants to know."""
         failed: list[Any] = []
@@ -341,25 +332,14 @@ def _refuse_coroutine(value: object, name: str) -> None:
     """Refuse a coroutine, which nobody would await."""
     if inspect.iscoroutine(value):
         value.close()
-        message = f"{name} returned a coroutine, which is not awaited here; run it with typed_async_pipeline"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} returned a coroutine, which is not awaited here; run it with typed_async_pipeline")
 
 
 async def _await_result(value: "Any") -> "Any":
     return await value if inspect.isawaitable(value) else value
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, ParamSpec, TypeVar, overload
-
-    from outlast.decide.policy import RetryOn
-
-    P = ParamSpec("P")
-    R = TypeVar("R")
-
-
-_SINGLE_ATTEMPT = RetryPolicy(max_attempts=1)
+_SINGLE_ATTEMPT = RetryPolicy(max_attempts=1, retry_on=NODE_RETRY_ON)
 
 
 if TYPE_CHECKING:  # typing's overload is not loaded at run time
@@ -396,12 +376,11 @@ else:
 def _node_policy(retry_policy: RetryPolicy | None, retries: int | None, retry_on: "RetryOn") -> RetryPolicy:
     if retry_policy is not None:
         if retries is not None or retry_on is not None:
-            message = "give either retry_policy, or retries and retry_on, not both"
-            raise ConfigError(message)
-        return check_policy(retry_policy)
+            raise ConfigError("give either retry_policy, or retries and retry_on, not both")
+        policy = check_policy(retry_policy)
+        return policy.replace(retry_on=NODE_RETRY_ON) if policy.retry_on is None else policy
     if retries is None:
         if retry_on is not None:
-            message = "retry_on needs retries, the number of calls; give both"
-            raise ConfigError(message)
+            raise ConfigError("retry_on needs retries, the number of calls; give both")
         return _SINGLE_ATTEMPT
-    return RetryPolicy(max_retries=retries, retry_on=retry_on)
+    return RetryPolicy(max_retries=retries, retry_on=NODE_RETRY_ON if retry_on is None else retry_on)

@@ -1,22 +1,12 @@
 """The report on an error that a retry gave up on: its attempts, and why there is no further one."""
 
-import time
-from collections import deque
 from itertools import count
 
 from outlast.classify import default_classifier
 from outlast.failure import Frozen
-from outlast.run.stack import frames_of_call, number_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import FrameType
-
 
 _NOTE = "outlast: "
 _MAX_CAUSES = 16  # a chain of causes may be a ring
-_MAX_FRAMES = 1000
-_MAX_REPORT_TIMES = 64  # of reports, the times are kept of so many; since a call began there are mostly one or none
 _RETRIED_REASONS = frozenset({"budget", "nested"})  # even after one attempt
 
 
@@ -60,42 +50,31 @@ class Report(Frozen):
     reason: str
     retry_at: float | None
     serial: int
-    _within: frozenset[int] | None  # of an error that several calls raise: those in which this one gave up
 
-    def __init__(  # the fields above
-        self,
-        attempts: tuple[FailedAttempt, ...],
-        elapsed: float,
-        reason: str,
-        retry_at: float | None,
-        serial: int,
-        _within: frozenset[int] | None = None,
+    def __init__(
+        self, attempts: tuple[FailedAttempt, ...], elapsed: float, reason: str, retry_at: float | None, serial: int
     ) -> None:
-        """Keep the fields."""
         self.__dict__.update(attempts=attempts, elapsed=elapsed, reason=reason, retry_at=retry_at, serial=serial)
-        if _within is not None:
-            self.__dict__["_within"] = _within
 
 
 class _ReportCounter:
-    """Numbers the reports, so that an outer loop can tell an inner one's from one that is left from before."""
+    """Numbers the reports, so that an outer loop can tell an inner one's from one that is left from before.
 
-    __slots__ = ("_count", "_made", "last")
+    Attributes:
+        last: The number of the newest report. A call reads it when it begins.
+    """
+
+    __slots__ = ("_count", "last")
 
     def __init__(self) -> None:
         self._count = count(1)
-        self._made: deque[float] = deque(maxlen=_MAX_REPORT_TIMES)
         self.last = 0
 
     def next(self) -> int:
-        self.last = number = next(self._count)
-        self._made.append(time.monotonic())
+        """Return the number of a new report."""
+        number = next(self._count)
+        self.last = max(self.last, number)  # another thread may have been quicker
         return number
-
-    def before(self, moment: float) -> int:
-        """Return what `last` was at a moment on the system's clock, for who did not look at it then."""
-        last = self.last
-        return last - sum(made >= moment for made in self._made.copy())
 
 
 report_counter = _ReportCounter()
@@ -111,9 +90,10 @@ def report_of(error: BaseException) -> Report | None:
 
 
 def was_retried_inside(error: BaseException, serial: int) -> bool:
-    """Tell whether an inner retry, begun after the report of that number, has tried an error or a cause of it again.
+    """Return whether an inner retry, begun after the report of that number, retried an error or a cause of it.
 
-    An inner retry that made a single attempt has multiplied nothing, and the outer one is free to go on.
+    An inner retry that made a single attempt has multiplied nothing, and the outer one is free to go on. An error
+    object that concurrent calls share may carry the report of another call, and is then not retried here.
     """
     waiting: list[BaseException | None] = [error]
     for _ in range(_MAX_CAUSES):
@@ -123,59 +103,12 @@ def was_retried_inside(error: BaseException, serial: int) -> bool:
         if link is None:
             continue
         report = report_of(link)
-        if report is not None and report.serial > serial and not _is_of_another_call(report):
+        if report is not None and report.serial > serial:
             return len(report.attempts) > 1 or report.reason in _RETRIED_REASONS
         waiting += [link.__cause__, link.__context__]
         if isinstance(link, BaseExceptionGroup):
             waiting += link.exceptions[:_MAX_CAUSES]
     return False
-
-
-def _is_of_another_call(report: Report) -> bool:
-    """Tell whether a report on an error that several calls raise was left by one that did not run within ours.
-
-    Calls are told by their numbers: ours has been there since before the report was made, so no other had its number.
-    """
-    within: frozenset[int] | None = report.__dict__.get("_within")
-    return within is not None and number_of(frames_of_call()[-1]) not in within
-
-
-def calls_sharing_error(error: BaseException, serial: int) -> frozenset[int] | None:
-    """Return the numbers of the calls that the one giving up runs in, where its error is one that is raised over again.
-
-    Such an error, made once and kept, is raised by calls that have nothing to do with each other, and what one leaves
-    on it says nothing to the next. Every other error belongs to the one call that it came out of.
-
-    Args:
-        error: The error of the last attempt.
-        serial: Number of the newest report when the call began.
-    """
-    frames = frames_of_call()
-    report = report_of(error)
-    if not (report is not None and report.serial <= serial) and not _was_raised_before(error, frames):
-        return None
-    found: set[int] = set()
-    frame = frames[-1].f_back
-    while frame is not None and len(found) < _MAX_FRAMES:
-        found.add(number_of(frame))
-        frame = frame.f_back
-    return frozenset(found)
-
-
-def _was_raised_before(error: BaseException, frames: "list[FrameType]") -> bool:
-    """Tell whether the traceback leads through a call twice: it grows when the same object is raised again."""
-    link = error.__traceback__
-    if link is None:
-        return False
-    if link.tb_frame not in frames:  # another thread has raised it in the meantime
-        return True
-    for _ in range(_MAX_FRAMES):
-        link = link.tb_next
-        if link is None:
-            return False
-        if link.tb_frame in frames:
-            return True
-    return True
 
 
 def attach_report(error: BaseException, report: Report) -> None:

@@ -10,7 +10,8 @@ from outlast import clock
 from outlast.decide.breaker import OPENED_ELSEWHERE, PROBE_FAILED, Breaker, BreakerSettings, Budget
 from outlast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError
 from outlast.forks import after_fork
-from outlast.record.bus import has_subscribers, publish
+from outlast.record import bus
+from outlast.record.bus import publish
 from outlast.run import logs
 
 TYPE_CHECKING = False
@@ -45,14 +46,11 @@ class Resource:
         max_concurrency: int | None = None,
     ) -> None:
         """Begin with a closed breaker and a full budget."""
-        values: tuple[object, ...] = (breaker, budget)
-        for what, value, kind in zip(("breaker", "budget"), values, (BreakerSettings, Budget), strict=True):
+        for what, value, kind in (("breaker", breaker, BreakerSettings), ("budget", budget, Budget)):
             if value is not None and not isinstance(value, kind):
-                message = f"{what} is {value!r}; give a {kind.__name__}(…)"
-                raise ConfigError(message)
+                raise ConfigError(f"{what} is {value!r}; give a {kind.__name__}(…)")
         if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
-            message = f"max_concurrency is {max_concurrency!r}; give a whole number, 1 or more"
-            raise ConfigError(message)
+            raise ConfigError(f"max_concurrency is {max_concurrency!r}; give a whole number, 1 or more")
         self.name = name
         self.breaker = Breaker(breaker) if breaker is not None else None
         self.budget = budget
@@ -83,17 +81,16 @@ class Resource:
             ConcurrencyLimitError: If too many calls are running.
         """
         breaker = self.breaker
-        permit = 0
-        if breaker is not None:
-            permit = breaker.passing or self._enter_guarded(breaker)
+        permit = 0 if breaker is None else breaker.passing or self._enter_guarded(breaker)
         if self.max_concurrency is not None:
             with self._lock:
                 full = self.running >= self.max_concurrency
                 self.running += not full
             if full:
                 self.withdrawn(permit, entered=False)
-                message = f"{self.name}: not called, the limit of {self.max_concurrency} concurrent calls is reached"
-                raise ConcurrencyLimitError(message)
+                raise ConcurrencyLimitError(
+                    f"{self.name}: not called, the limit of {self.max_concurrency} concurrent calls is reached"
+                )
         return permit
 
     def succeeded(self, permit: int, seconds: float = 0.0) -> None:
@@ -111,6 +108,13 @@ class Resource:
                 breaker.outcomes.append(True)  # a single append needs no lock
         else:
             self._changing(lambda: breaker.succeeded(clock.monotonic(), permit, seconds))
+
+    def ended(self, error: BaseException, permit: int) -> None:
+        """Record that a call raised an error; one that is not an Exception is neither success nor failure."""
+        if isinstance(error, Exception):
+            self.failed(error, permit)
+        else:
+            self.withdrawn(permit)
 
     def failed(self, error: BaseException, permit: int) -> None:
         """Record the error of a call. The settings of the breaker decide whether it counts as a failure."""
@@ -142,7 +146,7 @@ class Resource:
             return True
         with self._lock:
             paid = self.budget.take(clock.monotonic())
-        if not paid and has_subscribers():
+        if not paid and bus.subscribers:
             from outlast.record.events import BudgetExhausted  # noqa: PLC0415  # only subscribers need it
 
             publish(BudgetExhausted(self.name))
@@ -182,8 +186,7 @@ class Resource:
 
     def _needed(self) -> Breaker:
         if self.breaker is None:
-            message = f"{self.name} has no breaker"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} has no breaker")
         return self.breaker
 
     def _leave(self) -> None:
@@ -210,7 +213,7 @@ class Resource:
         if before != after:
             if after == "open":
                 _notify_watchers()
-            if has_subscribers():
+            if bus.subscribers:
                 _publish_transition(self.name, after, reason, until - clock.monotonic())
         return result
 
@@ -230,10 +233,8 @@ class Resource:
         _, permit, started = entry
         if error is None:
             self.succeeded(permit, clock.monotonic() - started)
-        elif isinstance(error, Exception):
-            self.failed(error, permit)
         else:
-            self.withdrawn(permit)
+            self.ended(error, permit)
 
     def _left(self) -> "_Entry | None":
         """Take out the innermost entry of this context, else the last of another, which has left it to this one."""
@@ -288,8 +289,7 @@ def resource(
         elif given and known.is_bare:  # named by a policy before its settings were given
             known.__init__(name, breaker=breaker, budget=budget, max_concurrency=max_concurrency)  # type: ignore[misc]  # anew
         elif given:
-            message = f"resource {name!r} already has settings; give them only once"
-            raise ConfigError(message)
+            raise ConfigError(f"resource {name!r} already has settings; give them only once")
     if breaker is not None:
         _notify_watchers()
     return known

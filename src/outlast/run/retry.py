@@ -5,10 +5,8 @@ from functools import partial
 
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from outlast.errors import ConfigError
-from outlast.failure import Frozen
-from outlast.run.call_state import RETRIES_OFF, CallState, attempt_seconds_left
+from outlast.run.call_state import RETRIES_OFF
 from outlast.run.loops import name_of, wrapped_async, wrapped_sync
-from outlast.run.stack import attempting_locals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +42,10 @@ if TYPE_CHECKING:  # typing's overload is not loaded at run time
     ) -> Callable[P, R]: ...
     @overload
     def retry(
+        policy: RetryPolicy, /, *, fallback: Fallback | None = None, mode: str = "act"
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    @overload
+    def retry(
         *, policy: RetryPolicy | None, fallback: Fallback | None = None, mode: str = "act"
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     @overload
@@ -59,16 +61,19 @@ else:
         """Retry a function as the policy says, and raise its last error when the policy gives up.
 
         Without arguments it retries errors that the classifier calls retryable: 5 attempts with exponential backoff
-        from 0.5 s to 30 s, full jitter, and a deadline of 60 s. A rate limit without a time needs a wait of at least
-        60 s, which exceeds the deadline: the error is raised with the time to retry.
+        from 0.5 s to 30 s, full jitter, and a deadline of 60 s. A rate limit without a hint waits 1 s longer.
 
         Args:
-            function: The function or coroutine function, if used without parentheses.
+            function: The function or coroutine function, if used without parentheses; or the policy.
             policy: A policy. Do not give `settings` then.
             fallback: Called with the error that would be raised. Its return value is returned instead.
             mode: ``act``, or ``observe`` to call once and report what a retry would have done.
             settings: Settings of a `RetryPolicy` that differ from the defaults of ``@outlast.retry``.
         """
+        if isinstance(function, RetryPolicy):
+            if policy is not None:
+                raise ConfigError("the policy is given twice, positionally and by name")
+            function, policy = None, function
         chosen = _pick_policy(policy, settings)
         if mode != "act":
             return _observing(function, chosen, mode)
@@ -79,8 +84,7 @@ else:
 
 def _observing(function: "Any", policy: RetryPolicy, mode: object) -> "Any":
     if mode != "observe":
-        message = f"mode is {mode!r}; choose act or observe"
-        raise ConfigError(message)
+        raise ConfigError(f"mode is {mode!r}; choose act or observe")
     from outlast.run.observe_mode import observe  # noqa: PLC0415  # only those who observe need it, and it needs this module
 
     return observe(function, policy=policy)
@@ -92,7 +96,7 @@ def call(function: "Callable[..., R]", /, *args: "Any", policy: RetryPolicy | No
     Args:
         function: A function, or a coroutine function; then await the result.
         args: The arguments of the function.
-        policy: The policy; by default ``RetryPolicy()``, which retries every Exception but a `PermanentError`.
+        policy: The policy; by default ``RetryPolicy()``, which makes up to three calls.
         kwargs: The keyword arguments of the function.
     """
     result: R = wrap(function, RetryPolicy() if policy is None else check_policy(policy), None)(*args, **kwargs)
@@ -115,12 +119,11 @@ def with_policy(
     inner: Any = getattr(function, "__wrapped__", None)
     own: RetryPolicy | None = getattr(function, "__outlast_policy__", None)
     if inner is None or own is None:
-        message = f"{name_of(function)} is not decorated with a policy"
-        raise ConfigError(message)
+        raise ConfigError(f"{name_of(function)} is not decorated with a policy")
     bound = getattr(function, "__self__", None)
     chosen = own if policy is None else check_policy(policy)
-    again = wrap(inner, chosen.replace(**changes), getattr(function, "__outlast_fallback__", None))
-    return again if bound is None else again.__get__(bound)
+    changed = wrap(inner, chosen.replace(**changes), getattr(function, "__outlast_fallback__", None))
+    return changed if bound is None else changed.__get__(bound)
 
 
 _no_retry_tokens: "ContextVar[int]" = ContextVar("outlast_no_retries", default=0)
@@ -148,57 +151,19 @@ class no_retries:  # noqa: N801  # a context manager is named like a function
         RETRIES_OFF.set(left > 0)
 
 
-class CurrentAttempt(Frozen):
-    """The attempt in which a function is called.
-
-    Attributes:
-        number: Number of the attempt, from 1.
-        max_attempts: Number of attempts that the policy allows.
-        time_left: Seconds left for this attempt by its timeout or the deadline; None without either.
-    """
-
-    number: int
-    max_attempts: int
-    time_left: float | None
-
-    def __init__(self, number: int, max_attempts: int, time_left: float | None) -> None:
-        """Keep the fields."""
-        self.__dict__.update(number=number, max_attempts=max_attempts, time_left=time_left)
-
-
-def current_attempt() -> CurrentAttempt | None:
-    """Return the attempt in which the calling code runs; None outside of a retry."""
-    known = attempting_locals()
-    if known is None:
-        return None
-    state = known.get("state")
-    if isinstance(state, CallState):
-        return CurrentAttempt(state.number, state.policy.max_attempts, state.attempt_left())
-    own: Any = known.get("own")  # of a call that is watched, as is its beginning
-    policy = known.get("policy") if own is None else own.policy
-    started = known["watch"].started if own is not None and "started" not in known else known.get("started")
-    if not isinstance(policy, RetryPolicy):
-        return None
-    return CurrentAttempt(1, policy.max_attempts, attempt_seconds_left(policy, started, started))
-
-
 def _pick_policy(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPolicy:
     unknown = [name for name in settings if name not in _SETTINGS]
     if unknown:
-        message = f"{unknown[0]!r} is not a setting of a policy; choose from: {', '.join(sorted(_SETTINGS))}"
-        raise ConfigError(message)
+        raise ConfigError(f"{unknown[0]!r} is not a setting of a policy; choose from: {', '.join(sorted(_SETTINGS))}")
     if policy is None:
         if "overrides" in settings:  # those of the default stay for categories that are not named
             given = RetryPolicy(overrides=settings["overrides"])  # checks them
             settings["overrides"] = {**_given_overrides(DEFAULT_POLICY), **_given_overrides(given)}
-        if settings.get("retry_on", ...) is None:
-            del settings["retry_on"]
         if settings.get("max_attempts", ...) is None:
             del settings["max_attempts"]
         return DEFAULT_POLICY.replace(**settings) if settings else DEFAULT_POLICY
     if settings:
-        message = "give a policy or its settings, not both"
-        raise ConfigError(message)
+        raise ConfigError("give a policy or its settings, not both")
     return check_policy(policy)
 
 
@@ -216,8 +181,7 @@ def check_policy(policy: object) -> RetryPolicy:
     """
     if isinstance(policy, RetryPolicy):
         return policy
-    message = f"policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')"
-    raise ConfigError(message)
+    raise ConfigError(f"policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')")
 
 
 def wrap(
@@ -229,15 +193,12 @@ def wrap(
     thing: object = function
     other: object = fallback
     if other is not None and not callable(other):
-        message = f"fallback is {other!r}; give a function that takes the error"
-        raise ConfigError(message)
+        raise ConfigError(f"fallback is {other!r}; give a function that takes the error")
     if isinstance(thing, type) or not callable(thing):
-        message = f"{function!r} cannot be retried; decorate a function, a method or a coroutine function"
-        raise ConfigError(message)
+        raise ConfigError(f"{function!r} cannot be retried; decorate a function, a method or a coroutine function")
     flags = _flags(function)
     if flags & (_GENERATOR | _ASYNC_GENERATOR) and not flags & _ITERABLE_COROUTINE:
-        message = f"{name_of(function)} is a generator; retrying it would repeat items already delivered"
-        raise ConfigError(message)
+        raise ConfigError(f"{name_of(function)} is a generator; retrying it would repeat items already delivered")
     wrapper = (wrapped_async if flags & _COROUTINE else wrapped_sync)(function, policy, fallback)
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # functools sets it for functions alone
     wrapper.__outlast_policy__ = policy  # type: ignore[attr-defined]  # with_policy reads it

@@ -1,12 +1,14 @@
-"""SIGTERM and Ctrl-C for services and job runs: the first signal stops, the second one ends at once."""
+"""Signal handlers of ours. SIGTERM and Ctrl-C stop services and job runs: a second signal ends them at once."""
 
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
+
+from outlast.forks import after_fork
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,6 +22,58 @@ class _Run(Protocol):
 
     @property
     def reader(self) -> int: ...
+
+
+_replaced: list[dict[int, Any]] = []
+"""The handlers that ours replace, by signal, the outermost first."""
+
+
+def set_handlers(
+    numbers: Collection[int],
+    handler: Callable[..., object],
+    install: Callable[[int, Callable[..., object]], object] = signal.signal,
+) -> dict[int, Any]:
+    """Handle some signals in this process, from its main thread, and return the handlers from before.
+
+    Forked processes get those back: with ours they could not be ended.
+
+    Args:
+        numbers: The signals.
+        handler: Their handler.
+        install: Sets the handler of one.
+    """
+    replaced = {each: signal.getsignal(each) for each in numbers}
+    _replaced.append(replaced)
+    for each in numbers:
+        install(each, handler)
+    return replaced
+
+
+@contextmanager
+def restored_after(replaced: dict[int, Any]) -> Iterator[None]:
+    """Restore the handlers that `set_handlers` returned, after the block."""
+    try:
+        yield
+    finally:
+        if replaced in _replaced:  # a forked process has them back already
+            _replaced.remove(replaced)
+            _restore(replaced)
+
+
+def _restore(replaced: dict[int, Any]) -> None:
+    for number, handler in replaced.items():
+        signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _restore_in_child() -> None:
+    if _replaced:
+        signal.set_wakeup_fd(-1)  # it leads to the event loop of the parent
+    while _replaced:
+        _restore(_replaced.pop())
+    _runs.clear()
+
+
+after_fork(_restore_in_child)
 
 
 @contextmanager
@@ -46,32 +100,27 @@ def stop_on_signals(
         signalled_at = now
         first()
 
-    before = {each: signal.getsignal(each) for each in _SIGNALS} if _in_main_thread() else {}
-    for each in before:
+    numbers: tuple[int, ...] = ()
+    if _in_main_thread():
         with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C raises there
-            loop.add_signal_handler(each, signalled)
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            with suppress(NotImplementedError):
-                loop.remove_signal_handler(each)
-                if handler is not None and not _is_asyncio_handler(handler):
-                    signal.signal(each, handler)
+            for each in _SIGNALS:
+                loop.remove_signal_handler(each)  # else it would be restored without its loop, and ignore the signal
+            numbers = _SIGNALS
+    with restored_after(set_handlers(numbers, signalled, loop.add_signal_handler)):
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
 
 
 def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _is_asyncio_handler(handler: object) -> bool:
-    """Tell whether a handler is what asyncio sets beside its own; by itself it would ignore the signal."""
-    return getattr(handler, "__name__", "") == "_sighandler_noop"
-
-
 _runs: list[_Run] = []
 """Runs of the main thread: one inside a handler of another, or several on one event loop."""
-_before: dict[signal.Signals, Any] = {}
+_run_handlers = ExitStack()
 _signalled_at = 0.0
 
 
@@ -88,23 +137,21 @@ def run_stopped_by_signals(run: _Run) -> Iterator[None]:
         yield
         return
     if not _runs:
-        for each in _SIGNALS:
-            found = signal.getsignal(each)
-            if found not in {signal.SIG_IGN, None}:  # a program that ignores signals goes on doing so
-                _before[each] = signal.signal(each, _stop_runs)
+        # a program that ignores signals continues to do so
+        numbers = [each for each in _SIGNALS if signal.getsignal(each) not in {signal.SIG_IGN, None}]
+        _run_handlers.enter_context(restored_after(set_handlers(numbers, _stop_runs)))
     _runs.append(run)
     try:
         yield
     finally:
-        _runs.remove(run)
+        if run in _runs:  # not in a forked process
+            _runs.remove(run)
         if not _runs:
-            for each, old in _before.items():
-                signal.signal(each, old)
-            _before.clear()
+            _run_handlers.close()
 
 
 def _stop_runs(*_: object) -> None:
-    """Set flags, and nothing else: whatever takes a lock could wait for the code that the signal has interrupted."""
+    """Set flags, and nothing else: taking a lock could wait for the code that the signal has interrupted."""
     global _signalled_at  # noqa: PLW0603  # there is one process
     now, here = time.monotonic(), threading.get_ident()
     waiting = [run for run in _runs if not run.stopped]

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from outlast.classify import default_classifier
 from outlast.decide.source_health import SourceState
 from outlast.ports.source_rows import Closed, Cycle, Source, Transition
-from outlast.record.bus import has_subscribers, publish
+from outlast.record import bus
+from outlast.record.bus import publish
 from outlast.record.events import CycleEnded, SourceChanged
 
 log = logging.getLogger("outlast.sources")
@@ -15,12 +16,12 @@ _BAD_STATES = frozenset({SourceState.WARNING, SourceState.ERROR, SourceState.DIS
 
 
 def redacted_source_url(source: Source | Transition) -> str:
-    """Return a source's URL without what may be secret in it."""
+    """Return the URL of a source without secrets."""
     return default_classifier().redact(source.url)
 
 
 def announce_transitions(transitions: Sequence[Transition]) -> None:
-    """Tell of transitions, after they are written."""
+    """Log and publish transitions, after they are written."""
     for each in transitions:
         url, level = redacted_source_url(each), logging.WARNING if each.after in _BAD_STATES else logging.INFO
         keys = {"source_id": each.source_id, "url": url, "before": str(each.before), "after": str(each.after)}
@@ -35,7 +36,7 @@ def announce_transitions(transitions: Sequence[Transition]) -> None:
             each.reason,
             extra=keys,
         )
-        if has_subscribers():
+        if bus.subscribers:
             publish(
                 SourceChanged(
                     each.source_id, url, str(each.before), str(each.after), each.consecutive_failures, each.reason
@@ -44,21 +45,21 @@ def announce_transitions(transitions: Sequence[Transition]) -> None:
 
 
 def announce_cycle(closed: Closed) -> None:
-    """Tell of a cycle that ended, and of what it changed."""
+    """Log and publish the end of a cycle and its transitions."""
     announce_transitions(closed.transitions)
-    if has_subscribers():
+    if bus.subscribers:
         cycle = closed.cycle
         publish(CycleEnded(cycle.profile, cycle.id, cycle.polled, cycle.failed, cycle.outage_since is not None))
 
 
 class CycleSummary(NamedTuple):
-    """How a cycle ended.
+    """The result of a cycle.
 
     Attributes:
-        cycle: Its figures, of all monitors together.
-        transitions: States that changed when it ended.
-        broken_callbacks: How often `on_change` raised in this monitor.
-        seconds: How long it took.
+        cycle: Its numbers, of all monitors together.
+        transitions: Number of sources whose state changed at its end.
+        broken_callbacks: How often `on_change` raised an error in this monitor.
+        seconds: Its duration.
     """
 
     cycle: Cycle

@@ -18,9 +18,9 @@ from outlast.sources.fetchers import Entry, Fetched, SourceResponse, download, w
 
 __all__ = ["Feed", "fetch_feed"]
 
-_REMEMBERED = 1_000  # entries, those that left the feed included; a feed that is longer is remembered whole
-_MOST_ENTRIES = 10_000  # of one feed; what stands behind them is not looked at
-_DIGEST = 16  # hex digits by which an entry is remembered
+_REMEMBERED = 1_000  # entries, including those that are no longer in the feed; of a longer feed, all entries
+_MOST_ENTRIES = 10_000  # entries of one feed; the rest is ignored
+_DIGEST = 16  # hexadecimal digits stored for an entry
 _XML_DECLARATION = re.compile(
     rb"^\s{0,100}<\?xml[^>]{0,200}?encoding\s{0,10}=\s{0,10}[\"']([^\"'>]{0,60})[\"'][^>]{0,100}\?>"
 )
@@ -78,28 +78,25 @@ def _feedparser() -> Any:
     try:
         import feedparser  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415  # an extra
     except ImportError as error:
-        message = "feeds need one more package: pip install 'outlast[feeds]'"
-        raise ConfigError(message) from error
+        raise ConfigError("feeds need one more package: pip install 'outlast[feeds]'") from error
     return feedparser
 
 
 def _parse_feed(parser: Any, answer: SourceResponse) -> tuple[Feed, str]:
-    """Read a feed; return it and the hash of its entries."""
+    """Return the feed, and the hash of its entries."""
     if not answer.body.strip():
-        message = "the response is not a feed: it is empty"
-        raise ContentError(message)
-    told = {"content-location": answer.url, "content-type": _content_type(answer)}
+        raise ContentError("the response is not a feed: it is empty")
+    headers = {"content-location": answer.url, "content-type": _content_type(answer)}
     try:
-        # A stream, for text is taken for an address or a file's name and opened.
+        # A stream, because the parser would open text as a URL or a file name.
         parsed = parser.parse(
             io.BytesIO(_without_strange_charset(answer.body)),
-            response_headers=told,
+            response_headers=headers,
             sanitize_html=True,
             resolve_relative_uris=True,
         )
-    except Exception as error:  # whatever the parser stumbles over
-        message = f"the response is not a readable feed: {type(error).__name__}"
-        raise ContentError(message) from error
+    except Exception as error:  # any error of the parser
+        raise ContentError(f"the response is not a readable feed: {type(error).__name__}") from error
     _check(parsed, answer)
     raw = parsed.entries[:_MOST_ENTRIES]
     entries = _distinct_entries([_entry(each) for each in raw])
@@ -110,7 +107,7 @@ def _parse_feed(parser: Any, answer: SourceResponse) -> tuple[Feed, str]:
 
 
 def _content_type(answer: SourceResponse) -> str:
-    """Return what the headers say, but for a charset that the body proves wrong, as default settings of servers do."""
+    """Return the content type of the headers, without a charset that is wrong, such as the default of a server."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip() or "application/xml"
     match = _XML_DECLARATION.match(answer.body)
     known = "utf-8" if match is None else web_charset(match[1].decode("latin-1"))
@@ -127,7 +124,7 @@ def _is_utf_8(body: bytes) -> bool:
 
 
 def _without_strange_charset(body: bytes) -> bytes:
-    """Drop a declaration with a charset that nobody writes feeds in; Python has some that take hours."""
+    """Remove a declaration with an unknown charset; some codecs of Python take hours."""
     match = _XML_DECLARATION.match(body)
     if match is None or web_charset(match[1].decode("latin-1")) is not None:
         return body
@@ -140,11 +137,9 @@ def _check(parsed: Any, answer: SourceResponse) -> None:
     if not version and (not parsed.entries or _PAGE.match(answer.body)):
         kind = answer.headers.get("content-type", "").partition(";")[0][:60] or "no content type"
         page = "a web page" if _PAGE.match(answer.body) else "neither RSS nor Atom"
-        message = f"the response is not a feed: it is {page} ({kind})"
-        raise ContentError(message)
+        raise ContentError(f"the response is not a feed: it is {page} ({kind})")
     if not parsed.entries and isinstance(trouble, SAXException):
-        message = f"the feed is broken and has no readable entry: {trouble.getMessage()}"
-        raise ContentError(message)
+        raise ContentError(f"the feed is broken and has no readable entry: {trouble.getMessage()}")
 
 
 def _entry(raw: Any) -> Entry:
@@ -160,7 +155,7 @@ def _entry(raw: Any) -> Entry:
 
 
 def _distinct_entries(entries: list[Entry]) -> list[Entry]:
-    """Give a longer name to entries that share one: some feeds call all of theirs the same."""
+    """Give longer ids to entries that share one: some feeds use the same id for all entries."""
     times = Counter(entry.id for entry in entries)
     return [
         entry
@@ -171,7 +166,7 @@ def _distinct_entries(entries: list[Entry]) -> list[Entry]:
 
 
 def _text(raw: Any, name: str) -> str:
-    value = dict.get(raw, name)  # the parser's own look-up guesses at other names
+    value = dict.get(raw, name)  # the parser's own lookup tries other names too
     return value.strip() if isinstance(value, str) else ""
 
 
@@ -191,14 +186,14 @@ def _published(raw: Any) -> str | None:
             parsed: Any = dict.get(raw, f"{name}_parsed")
             try:
                 return datetime.fromtimestamp(calendar.timegm(parsed), UTC).isoformat()
-            except (TypeError, ValueError, OverflowError, OSError):  # no date that can be read
+            except (TypeError, ValueError, OverflowError, OSError):  # not a valid date
                 return text
     return None
 
 
 def _entry_digest(entry: Entry, raw: Any) -> str:
-    told = json.dumps([entry.id, entry.title, entry.link, _dates(raw), entry.summary])
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = json.dumps([entry.id, entry.title, entry.link, _dates(raw), entry.summary])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _short_digest(name: str) -> str:
@@ -206,7 +201,7 @@ def _short_digest(name: str) -> str:
 
 
 def _seen_digests(memory: str | None) -> dict[str, None]:
-    """Return the digests that are remembered, in order; none if the memory is somebody else's."""
+    """Return the stored digests, in order; none if another fetcher wrote the memory."""
     try:
         kept = json.loads(memory or "[]")
     except ValueError:
@@ -215,6 +210,6 @@ def _seen_digests(memory: str | None) -> dict[str, None]:
 
 
 def _new_memory(names: list[str], seen: Iterable[str]) -> str:
-    """Remember what is in the feed, and of what has left it as much as there is room for, the latest first."""
+    """Return the memory: all entries of the feed, then as many earlier ones as there is room for, newest first."""
     kept = list(dict.fromkeys([*names, *seen]))
     return json.dumps(kept[: max(_REMEMBERED, len(names))], separators=(",", ":"))

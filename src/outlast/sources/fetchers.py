@@ -2,16 +2,20 @@
 
 import asyncio
 import codecs
-import contextlib
 import contextvars
 import inspect
 import threading
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from outlast.classify import attach_failure, default_classifier
 from outlast.errors import BodyTooLargeError, ConfigError, ContentError, NetworkError
+from outlast.http.bodies import Decompressor, content_codings
+from outlast.http.transport import FAILURE_EXTENSION
 from outlast.ports.source_rows import Source
 from outlast.run.retry import is_coroutine_function
 
@@ -74,21 +78,18 @@ Fetcher = Callable[[Source, Any], Awaitable[Fetched]]
 
 
 BODY_LIMIT = 10 * 1024 * 1024
-"""Bytes that a body may have when it is unpacked."""
-_ERROR_LIMIT = 64 * 1024  # of an answer that is raised; enough to find a reason in
-_CHUNK_BYTES = 256 * 1024  # unpacked at once
+"""Maximum size of a decompressed body, in bytes."""
+_ERROR_LIMIT = 64 * 1024  # bytes of an error response; enough to find a reason in it
 _MAX_VALIDATOR = 1024
-_MAX_LENGTH_DIGITS = 19  # of a length; more are nonsense
+_MAX_LENGTH_DIGITS = 19  # digits of a Content-Length; a longer one is not valid
 _NOT_MODIFIED = 304
 
 # Encodings that can be decompressed in pieces. With others, a few kilobytes could expand to gigabytes at once.
-_CODINGS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+_CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
 _ACCEPTED = "gzip, deflate"
-_GZIP_START = b"\x1f"  # how each part begins
-_RAW_DEFLATE = -zlib.MAX_WBITS  # what some servers call deflate
 
-# Python's names for the charsets of the web, as browsers read them. Others are not used: some of Python's codecs take
-# hours for a megabyte.
+# Python's names for the charsets of web pages, as browsers decode them. Other charsets are ignored: some codecs of
+# Python take hours for a megabyte.
 _CHARSETS = {
     **{name: name for name in ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "koi8-r", "koi8-u", "mac-roman", "cp866")},
     **{f"iso8859-{number}": f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)},
@@ -107,17 +108,17 @@ _CHARSETS = {
 
 
 class SourceResponse(NamedTuple):
-    """What a source answered.
+    """The response of a source.
 
     Attributes:
-        status: Of the answer.
-        body: Unpacked.
-        headers: Names in any case.
-        url: Where it came from in the end, after redirects.
-        etag: Validator to send next time.
-        last_modified: The other one.
-        not_modified: Nothing changed since the validators that were sent.
-        encoding: Charset that the headers name, as Python calls it; None where they name none that is known.
+        status: HTTP status.
+        body: Decompressed body.
+        headers: Headers; their names are not case-sensitive.
+        url: Final URL, after redirects.
+        etag: ETag to send with the next request.
+        last_modified: Last-Modified to send with the next request.
+        not_modified: Whether the content has not changed since the validators that were sent.
+        encoding: Python's name of the charset in the headers; None if there is none, or it is not known.
     """
 
     status: int
@@ -131,18 +132,18 @@ class SourceResponse(NamedTuple):
 
 
 async def download(client: Any, source: Source, *, limit: int = BODY_LIMIT) -> SourceResponse:
-    """Ask for a source's URL.
+    """Request the URL of a source.
 
     Args:
-        client: An httpx or httpx2 AsyncClient; whether redirects are followed is its own matter.
-        source: Its URL is asked for; its validators are sent along.
-        limit: Bytes that the body may have when it is unpacked.
+        client: An httpx or httpx2 AsyncClient; it decides whether redirects are followed.
+        source: The source; its validators are sent with the request.
+        limit: Maximum size of the decompressed body, in bytes.
 
     Raises:
-        BodyTooLargeError: If it has more; the rest is not read.
-        ContentError: If it cannot be unpacked.
-        NetworkError: If what was packed ends in the middle.
-        Exception: Whatever the client raises, its own error for a status that is no success included.
+        BodyTooLargeError: If the body is larger; the rest is not read.
+        ContentError: If it cannot be decompressed.
+        NetworkError: If a compressed body is incomplete.
+        Exception: Any error of the client, including its own error for a status that is not a success.
     """
     headers = {"Accept-Encoding": _ACCEPTED}
     if etag := _valid_validator(source.etag):
@@ -166,44 +167,52 @@ async def download(client: Any, source: Source, *, limit: int = BODY_LIMIT) -> S
 
 
 def web_charset(label: str | None) -> str | None:
-    """Return Python's name of a charset as the web calls it, or None if it is none that pages are written in."""
+    """Return Python's name of a charset label; None if web pages do not use that charset."""
     for name in (label, label.lower().removeprefix("x-")) if label else ():
-        with contextlib.suppress(LookupError, ValueError):  # unknown, or no text at all
+        with suppress(LookupError, ValueError):  # unknown, or not a name
             return _CHARSETS.get(codecs.lookup(name.strip()).name)
     return None
 
 
 def _valid_validator(value: str | None) -> str | None:
-    """Return what can be sent as a header again; clients refuse anything but ASCII."""
+    """Return the validator if it can be sent as a header; clients accept only ASCII."""
     if value and value.isascii() and value.isprintable() and len(value) <= _MAX_VALIDATOR:
         return value
     return None
 
 
 async def _raise_status(response: Any) -> None:
-    """Raise the library's own error, with as much of the body as may hold a reason."""
+    """Raise the library's own error, with the start of the body, which may contain a reason."""
     read_so_far = bytearray()
-    with contextlib.suppress(Exception):  # the status tells more than a body that breaks off
-        async with contextlib.aclosing(_decompressed(response)) as pieces:
+    with suppress(Exception):  # the status matters more than an incomplete body
+        async with aclosing(_decompressed(response)) as pieces:
             async for piece in pieces:
                 read_so_far += piece
                 if len(read_so_far) >= _ERROR_LIMIT:
                     break
-    # As bytes: text that is not ASCII is refused on the way back.
+    # As bytes, because httpx does not accept text that is not ASCII.
     kept = [(name, value) for name, value in response.headers.raw if name.lower() not in _BODY_HEADERS]
-    type(response)(
+    answered = type(response)(
         response.status_code,
         headers=kept,
         content=bytes(read_so_far[:_ERROR_LIMIT]),
         request=response.request,
         extensions=response.extensions,
         history=response.history,
-    ).raise_for_status()
+    )
+    try:
+        answered.raise_for_status()
+    except Exception as error:
+        known = response.extensions.get(FAILURE_EXTENSION)
+        if known is not None:  # the transport has classified the response
+            message = default_classifier().redact(str(error))
+            attach_failure(error, known.replace(exception_name=type(error).__name__, message=message))
+        raise
 
 
 _BODY_HEADERS = frozenset(
     {b"content-encoding", b"content-length", b"transfer-encoding"}
-)  # not true of what we kept of it
+)  # they describe the body before it was decompressed and cut
 
 
 async def _read_body(response: Any, limit: int) -> bytes:
@@ -211,7 +220,7 @@ async def _read_body(response: Any, limit: int) -> bytes:
     if announced.isascii() and announced.isdigit() and len(announced) <= _MAX_LENGTH_DIGITS and int(announced) > limit:
         _raise_too_large(limit)
     body = bytearray()
-    async with contextlib.aclosing(_decompressed(response)) as pieces:
+    async with aclosing(_decompressed(response)) as pieces:
         async for piece in pieces:
             body += piece
             if len(body) > limit:
@@ -220,134 +229,74 @@ async def _read_body(response: Any, limit: int) -> bytes:
 
 
 def _raise_too_large(limit: int) -> None:
-    message = f"the response is longer than {limit:,} bytes; the rest was not read"
-    raise BodyTooLargeError(message)
+    raise BodyTooLargeError(f"the response is longer than {limit:,} bytes; the rest was not read")
 
 
 async def _decompressed(response: Any) -> AsyncGenerator[bytes, None]:
     """Yield the body in pieces of a bounded size."""
-    if response.is_stream_consumed:  # a hook or a transport has read and unpacked it already
+    if response.is_stream_consumed:  # a hook or a transport has already read and decompressed it
         yield response.content
         return
-    unpackers = [_Decompressor(name) for name in reversed(_content_codings(response))]
-    async with contextlib.aclosing(response.aiter_raw()) as parts:
+    decompressors = [Decompressor(name) for name in reversed(_content_codings(response))]
+    async with aclosing(response.aiter_raw()) as parts:
         async for part in parts:
-            for piece in _decompress_chain(unpackers, part):
+            for piece in _decompress_chain(decompressors, part):
                 yield piece
-    if any(unpacker.is_cut for unpacker in unpackers):
-        message = "the compressed response is incomplete"
-        raise NetworkError(message)
+    if any(decompressor.is_cut for decompressor in decompressors):
+        raise NetworkError("the compressed response is incomplete")
 
 
 def _content_codings(response: Any) -> list[str]:
-    """Return how a body is packed, in the order in which it was done."""
-    stated = response.headers.get("content-encoding", "").lower().split(",")
-    names = [name.strip() for name in stated if name.strip() not in {"", "identity"}]
-    unknown = [name for name in names if name not in _CODINGS]
-    if unknown or len(names) > len(_CODINGS):
-        message = f"the response is compressed as {', '.join(names)[:100]!r}, which was not requested"
-        raise ContentError(message)
+    """Return the codings of a body, in the order in which they were applied."""
+    names = content_codings(response.headers.get("content-encoding"))
+    if len(names) > len(_CODINGS) or not _CODINGS.issuperset(names):
+        raise ContentError(f"the response is compressed as {', '.join(names)[:100]!r}, which was not requested")
     return names
 
 
-def _decompress_chain(unpackers: "list[_Decompressor]", part: bytes) -> Iterator[bytes]:
-    if not unpackers:
+def _decompress_chain(decompressors: list[Decompressor], part: bytes) -> Iterator[bytes]:
+    if not decompressors:
         yield part
         return
-    for piece in unpackers[0].unpack(part):
-        yield from _decompress_chain(unpackers[1:], piece)
-
-
-class _Decompressor:
-    """Unpacks gzip or deflate piece by piece, so that a few bytes cannot fill the memory."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._bits = _CODINGS[name]
-        self._zlib = zlib.decompressobj(self._bits)
-        self._begun = False
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether it has begun and not come to its end."""
-        return self._begun and not self._zlib.eof
-
-    def unpack(self, packed: bytes) -> Iterator[bytes]:
-        """Yield what is in it, in pieces.
-
-        Raises:
-            ContentError: If it is not packed in that way.
-        """
-        more = bool(packed)
-        while more:
-            if self._zlib.eof:  # gzip may consist of several parts; anything else behind the end is filling
-                if self._name == "deflate" or not packed.startswith(_GZIP_START):
-                    return
-                self._zlib = zlib.decompressobj(self._bits)
-            piece = self._piece(packed)
-            self._begun = True
-            packed = self._zlib.unused_data if self._zlib.eof else self._zlib.unconsumed_tail
-            more = bool(packed) or (len(piece) == _CHUNK_BYTES and not self._zlib.eof)  # zlib may hold some back
-            if piece:
-                yield piece
-
-    def _piece(self, packed: bytes) -> bytes:
-        try:
-            return self._zlib.decompress(packed, _CHUNK_BYTES)
-        except zlib.error as error:
-            if self._name == "deflate" and not self._begun:
-                self._begun, self._bits = True, _RAW_DEFLATE
-                self._zlib = zlib.decompressobj(self._bits)
-                return self._piece(packed)
-            message = f"the response is not compressed as its header says ({self._name}): {error}"
-            raise ContentError(message) from error
+    first, *others = decompressors
+    try:
+        for piece in first.pieces(part):
+            yield from _decompress_chain(others, piece)
+    except zlib.error as error:
+        raise ContentError(f"the response is not compressed as its header says ({first.coding}): {error}") from error
 
 
 _PACKAGES = {"feed": "feedparser", "page": "selectolax"}
 
 
 def choose_fetcher(given: "str | Callable[..., Any] | None", usual: str) -> Fetcher:
-    """Return what fetches sources.
+    """Return the fetcher of a monitor.
 
     Args:
-        given: ``feed``, ``page``, or a function of a source, or of a source and the monitor's client; None for what
-            suits the profile, and a page where a source has a selector.
-        usual: ``feed`` or ``page``, as the profile says.
+        given: ``feed``, ``page``, or a function of a source, or of a source and the monitor's client. None for the
+            fetcher of the profile, but for a page if a source has a selector.
+        usual: The fetcher of the profile, ``feed`` or ``page``.
 
     Raises:
-        ConfigError: If it is none of them, or needs a package that is not installed.
+        ConfigError: If it is not valid, or needs a package that is not installed.
     """
-    if given is None:
-        _check_installed(usual)
-        return _default_fetcher(usual)
-    if given in ("feed", "page"):
-        _check_installed(str(given))
-        return _builtin_fetcher(str(given))
+    if given is None or given in ("feed", "page"):
+        kind = usual if given is None else str(given)
+        if find_spec(_PACKAGES[kind]) is None:  # now, and not only at the first poll
+            raise ConfigError(f"fetching a {kind} needs {_PACKAGES[kind]}; run: pip install 'outlast[feeds]'")
+        return _default_fetcher(kind) if given is None else _builtin_fetcher(kind)
     if isinstance(given, str) or not callable(given):
-        message = f"fetch is {given!r}; choose feed or page, or give a function that takes a source"
-        raise ConfigError(message)
+        raise ConfigError(f"fetch is {given!r}; choose feed or page, or give a function that takes a source")
     return _adapt_function(given)
 
 
-def _check_installed(kind: str) -> None:
-    """See now, not at the first poll, that what a fetcher needs is installed."""
-    if find_spec(_PACKAGES[kind]) is None:
-        message = f"fetching a {kind} needs {_PACKAGES[kind]}; run: pip install 'outlast[feeds]'"
-        raise ConfigError(message)
-
-
 def _builtin_fetcher(kind: str) -> Fetcher:
-    if kind == "feed":
-        from outlast.sources.feed import fetch_feed  # noqa: PLC0415  # needs an extra
-
-        return fetch_feed
-    from outlast.sources.page import fetch_page  # noqa: PLC0415  # needs an extra
-
-    return fetch_page
+    fetcher: Fetcher = getattr(import_module(f"outlast.sources.{kind}"), f"fetch_{kind}")
+    return fetcher
 
 
 def _default_fetcher(usual: str) -> Fetcher:
-    """Return a fetcher that looks at each source: one with a selector is a page, whatever the others are."""
+    """Return a fetcher that fetches a source with a selector as a page, and others as the profile says."""
     plain = _builtin_fetcher(usual)
 
     async def fetch(source: Source, client: Any) -> Any:
@@ -364,7 +313,7 @@ def _adapt_function(function: Callable[..., Any]) -> Fetcher:
             for each in inspect.signature(function).parameters.values()
             if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD} and each.default is each.empty
         ]
-    except (TypeError, ValueError):  # a builtin that does not tell
+    except (TypeError, ValueError):  # a builtin without a signature
         wanted = []
     alone = len(wanted) == 1
 
@@ -374,23 +323,23 @@ def _adapt_function(function: Callable[..., Any]) -> Fetcher:
             return await function(*args)
         return await run_in_own_thread(function, *args)
 
-    fetch.needs_client = not alone  # type: ignore[attr-defined]  # the monitor opens none for nothing
+    fetch.needs_client = not alone  # type: ignore[attr-defined]  # the monitor opens a client only if it is needed
     return fetch
 
 
 async def run_in_own_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function of the user's in a thread of its own.
+    """Call a function of the user in its own thread.
 
-    One that hangs takes no thread that others wait for, and does not keep the program from ending.
+    If it hangs, it does not block a shared thread, and does not keep the program from ending.
 
     Raises:
-        Exception: What the function raises; RuntimeError for what would end the event loop, such as SystemExit.
+        Exception: The error of the function; RuntimeError for one that would end the event loop, such as SystemExit.
     """
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     done: asyncio.Future[Any] = loop.create_future()
 
     def settle(result: Any, error: Exception | None) -> None:
-        if done.done():  # nobody waits any more
+        if done.done():  # cancelled meanwhile
             return
         if error is None:
             done.set_result(result)
@@ -404,10 +353,10 @@ async def run_in_own_thread(function: Callable[..., Any], *args: Any) -> Any:
             result = context.run(function, *args)
         except BaseException as raised:  # noqa: BLE001  # raised where it is awaited
             error = raised if isinstance(raised, Exception) else None
-            if error is None or isinstance(raised, StopIteration):  # a future takes no StopIteration
+            if error is None or isinstance(raised, StopIteration):  # a future does not accept StopIteration
                 error = RuntimeError(f"{type(raised).__name__} was raised")
                 error.__cause__ = raised
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with suppress(RuntimeError):  # the loop has been closed meanwhile
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, name="outlast-fetch", daemon=True).start()

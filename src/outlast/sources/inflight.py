@@ -1,8 +1,8 @@
 """The sources that a monitor is polling, and how it writes the results: together, or one by one after an error."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from outlast import clock
 from outlast.classify import classify
@@ -13,12 +13,8 @@ from outlast.sources import outcomes
 from outlast.sources.announcements import announce_transitions, log, redacted_source_url
 from outlast.sources.poller import Poller
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-
 DEFER_AFTER_BUG = 60.0
-"""Seconds to put a source off when what went wrong is no fault of its own."""
+"""Seconds by which a source is deferred after an error that it did not cause."""
 
 _Results = dict[int, tuple[int | None, ChangeSource]]
 
@@ -26,19 +22,19 @@ _Results = dict[int, tuple[int | None, ChangeSource]]
 async def write_results(
     ask: "Callable[..., Awaitable[Any]]", store: Sources, rules: SourceRules, results: _Results
 ) -> bool:
-    """Write results and tell of what they change; what is written is taken out of them.
+    """Write results and announce the transitions. Written results are removed from `results`.
 
     Args:
-        ask: Calls a function that blocks.
-        store: Where they go.
-        rules: Of the profile.
-        results: What the polls gave.
+        ask: Calls a blocking function.
+        store: The store with the sources.
+        rules: The rules of the profile.
+        results: The results of the polls, by source.
 
     Returns:
-        Whether a state has changed.
+        Whether the state of a source has changed.
 
     Raises:
-        Exception: If the store is down, or refuses even that a source is put off.
+        Exception: If the store is down, or does not even accept that a source is deferred.
     """
     if not results:
         return False
@@ -53,10 +49,10 @@ async def write_results(
         answer = await ask(_try_write, store, {number: (epoch, change)})
         if isinstance(answer, Exception):
             refusal = classify(answer)
-            put_off = outcomes.deferral_change(rules, DEFER_AFTER_BUG, refusal, 0)
-            answer = await ask(_try_write, store, {number: (epoch, put_off)})
+            deferral = outcomes.deferral_change(rules, DEFER_AFTER_BUG, refusal, 0)
+            answer = await ask(_try_write, store, {number: (epoch, deferral)})
             if isinstance(answer, Exception):
-                raise answer  # the store takes nothing at all: it is not the result
+                raise answer  # the store accepts nothing, so the result is not the cause
             log.error("the store refused the result of source %d; the source is deferred: %s", number, refusal)
         del results[number]
         announce_transitions(answer)
@@ -65,7 +61,7 @@ async def write_results(
 
 
 def _try_write(store: Sources, results: _Results) -> list[Transition] | Exception:
-    """Return the transitions, or why the store refuses, where no repetition would help."""
+    """Return the transitions, or the error of the store if it is not retryable."""
     try:
         return store.change_sources(results)
     except OutlastError:
@@ -80,36 +76,35 @@ _GATHER_SECONDS = 0.02  # seconds for which results are gathered before they are
 
 
 class InflightSources:
-    """What one monitor holds of a cycle.
+    """The sources of a cycle that one monitor is polling, and the results it has not written yet.
 
     Args:
-        poller: Polls.
+        poller: Polls a source.
     """
 
     def __init__(self, poller: Poller) -> None:
-        """Begin with empty hands."""
         self._polls: dict[asyncio.Task[None], tuple[Source, float]] = {}
-        self._results: dict[int, tuple[int | None, ChangeSource]] = {}
+        self._results: _Results = {}
         self._is_ending = False
         self.poller = poller
 
     @property
     def busy(self) -> int:
-        """How many are being polled, without those that only wait for their host or their next attempt."""
+        """Number of sources being polled, without those that wait for their host or their next attempt."""
         return len(self._polls) - len(self.poller.resting)
 
     @property
     def held(self) -> int:
-        """How many there are altogether."""
+        """Number of sources being polled, and of results."""
         return len(self._polls) + len(self._results)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is polled and nothing waits to be written."""
+        """Whether no source is being polled, and no result has to be written."""
         return not self._polls and not self._results
 
     def take(self, sources: Sequence[Source]) -> None:
-        """Begin to poll sources."""
+        """Start to poll sources."""
         now = clock.monotonic()
         for source in sources:
             poll = asyncio.create_task(self._poll(source))
@@ -117,28 +112,28 @@ class InflightSources:
             poll.add_done_callback(self._polls.pop)
 
     def held_for(self, seconds: float) -> list[Source]:
-        """Return those that have been polled for longer than so many seconds."""
+        """Return the sources that have been polled for longer than this many seconds."""
         since = clock.monotonic() - seconds
         return [source for source, taken in self._polls.values() if taken < since]
 
     async def wait(self, seconds: float) -> None:
-        """Wait until some are done, and a moment more for those that are about to be."""
+        """Wait until some polls are done, and a moment longer for others that end soon."""
         if self._polls and not self._results:
             await asyncio.wait(self._polls, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if self._polls:
             await asyncio.sleep(_GATHER_SECONDS)
 
-    def results(self) -> dict[int, tuple[int | None, ChangeSource]]:
-        """Hand out what is done, to be written in one transaction."""
+    def results(self) -> _Results:
+        """Return the results, to write them in one transaction, and forget them here."""
         results, self._results = self._results, {}
         return results
 
-    def keep(self, results: dict[int, tuple[int | None, ChangeSource]]) -> None:
-        """Take back what could not be written."""
+    def keep(self, results: _Results) -> None:
+        """Add results back that could not be written."""
         self._results = results | self._results
 
     async def end(self, grace: float) -> None:
-        """Stop polling: who waits is let go, what runs may finish."""
+        """Stop polling: cancel polls that wait; running ones have `grace` seconds to finish."""
         self._is_ending = True
         for resting in tuple(self.poller.resting):
             resting.cancel()
@@ -152,12 +147,12 @@ class InflightSources:
     async def _poll(self, source: Source) -> None:
         try:
             change = await self.poller.poll(source)
-        except Exception as error:  # noqa: BLE001  # a mistake of ours: no fault of the source, and none of the others
+        except Exception as error:  # noqa: BLE001  # a bug in Outlast, which must not affect this source or others
             log.error("could not poll source %d (%s): %s", source.id, redacted_source_url(source), classify(error))
             change = outcomes.deferral_change(self.poller.rules, DEFER_AFTER_BUG, classify(error), 0)
         except asyncio.CancelledError:
             if self._is_ending or self.poller.is_leaving():
-                raise  # it is given back
+                raise  # the source is released
             log.error("the poll of source %d (%s) was cancelled by other code", source.id, redacted_source_url(source))
             change = outcomes.deferral_change(self.poller.rules, DEFER_AFTER_BUG, None, 0)
         latest = self._results.get(source.id)

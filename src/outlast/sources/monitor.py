@@ -5,7 +5,6 @@ that finds no source left ends the cycle.
 """
 
 import asyncio
-import contextlib
 import importlib
 import os
 import socket
@@ -13,6 +12,7 @@ import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -35,16 +35,14 @@ from outlast.sources.announcements import CycleSummary, announce_cycle, log, red
 from outlast.sources.inflight import InflightSources, write_results
 from outlast.sources.poller import ObservingClose, ObservingPoller, Poller, PollSettings
 
-_SINGLE_ATTEMPT = RetryPolicy(
-    max_attempts=1, retry_on=RETRYABLE
-)  # the monitor tries again itself, and holds no slot meanwhile
+_SINGLE_ATTEMPT = RetryPolicy(max_attempts=1, retry_on=RETRYABLE)  # the monitor retries itself, without holding a slot
 
 
 def open_client(cooling: CooldownTracker, *, concurrency: int, timeout: float, user_agent: str | None) -> Any:
-    """Return an AsyncClient of httpx2, or of httpx where that is what is installed.
+    """Return an AsyncClient of httpx2, or of httpx if only that is installed.
 
     Raises:
-        ConfigError: If neither is.
+        ConfigError: If neither is installed.
     """
     library = _httpx_module()
     limits = library.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
@@ -63,19 +61,17 @@ def _httpx_module() -> Any:
             return importlib.import_module(name)
         except ImportError:
             continue
-    message = "polling needs an HTTP client; install one with: pip install 'outlast[feeds]'"
-    raise ConfigError(message)
+    raise ConfigError("polling needs an HTTP client; install one with: pip install 'outlast[feeds]'")
 
 
 class SharedCooldownTracker(CooldownTracker):
-    """What an app's processes know of cooldowns; it is its ``app.cooling``.
+    """The cooldowns of an app, ``app.cooling``; with alerts about capped ones.
 
     Args:
         store: Shares them.
     """
 
     def __init__(self, store: Store) -> None:
-        """Begin without a thread."""
         super().__init__(store)
         self._outbox = store
 
@@ -91,34 +87,32 @@ class SharedCooldownTracker(CooldownTracker):
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_LOOK = 0.5  # seconds between two looks, for sources that are due or that others have left
-_BATCH = 200  # sources that are taken in one go
-_BUSY_PER_SLOT = 2  # for each request that may run, so many sources are in our hands
-_MAX_HELD_PER_SLOT = (
-    10  # the same with those that only wait for their host or their next attempt: others shall have some too
-)
-_LONG_LEASES = 10  # leases after which it is told what we still have in our hands
+_LOOK = 0.5  # seconds between two checks for sources that are due or released
+_BATCH = 200  # sources claimed at once
+_BUSY_PER_SLOT = 2  # sources polled for each request that may run
+_MAX_HELD_PER_SLOT = 10  # with those that wait for their host or their next attempt; other monitors need some too
+_LONG_LEASES = 10  # leases after which a source that is still polled is logged
 _MAX_NAMED = 5
-_PAUSE = 1.0  # seconds before a store that is down is tried again
-_COMPLAIN_EVERY = 60.0  # seconds between two lines about it
-_STORE_THREADS = 3  # that ask the store, and do nothing else: names that resolve slowly must not cost us our leases
-_MAX_DELIVERIES = 20  # one brings hundreds of alerts
+_PAUSE = 1.0  # seconds between two attempts while the store is down
+_COMPLAIN_EVERY = 60.0  # seconds between two log records about it
+_STORE_THREADS = 3  # threads for the store alone: slow name resolution must not cost leases
+_MAX_DELIVERIES = 20  # each delivers hundreds of alerts
 
 
 class MonitorDelivery(Protocol):
-    """What brings alerts to people, beside the monitor."""
+    """Delivers alerts while the monitor runs."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
 
     def stop(self) -> None:
-        """End."""
+        """Stop the thread."""
 
     def wake(self) -> None:
-        """Look at once."""
+        """Check for alerts at once."""
 
     def deliver(self) -> int:
-        """Deliver what waits, here and now; return how many."""
+        """Deliver waiting alerts in this thread; return how many."""
 
 
 class Monitor:
@@ -155,7 +149,6 @@ class Monitor:
         user_agent: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Open nothing yet."""
         self.settings = settings
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._id = f"{self.name}-{uuid.uuid4().hex[:8]}"
@@ -208,7 +201,7 @@ class Monitor:
         return asyncio.run(self._with_threads(self.cycle_async(everything=everything)))
 
     async def _with_threads(self, work: "Coroutine[Any, Any, T]") -> T:
-        """Do something on a loop of ours, with a thread for each fetch: names are looked up in threads, feeds read."""
+        """Run a coroutine with a thread for each fetch: name resolution and feed parsing use threads."""
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(self.settings.concurrency + _STORE_THREADS))
         return await work
 
@@ -222,7 +215,7 @@ class Monitor:
                     return
                 self.running = True
                 async with sync_breakers_async(breaker_store_of(self.store), process_name), self._opened() as client:
-                    while not self._stopping.is_set():
+                    while not self.stopping:
                         self._beat()
                         cycle = await self._asked(self.store.open_cycle, self.profile.name)
                         if cycle is None:
@@ -248,7 +241,9 @@ class Monitor:
             with self._signals():
                 async with sync_breakers_async(breaker_store_of(self.store), process_name), self._opened() as client:
                     summary = await self._take_part(cycle, client)
-                    if cycle.id in {each.id for each in newest} and not self.stopping:  # it had begun before this call
+                    if (
+                        cycle.id in {each.id for each in newest} and not self.stopping
+                    ):  # it was started before this call
                         cycle = await self._in_thread(self.store.open_cycle, self.profile.name, everything=True)
                         summary = summary if cycle is None else await self._take_part(cycle, client)
         if not self.stopping:
@@ -256,14 +251,14 @@ class Monitor:
         return summary
 
     async def _deliver(self) -> None:
-        """Deliver alerts where no thread does; a failure of it changes nothing."""
+        """Deliver alerts if no thread does. Errors are only logged."""
         if self.delivery is None:
             return
         try:
             for _ in range(_MAX_DELIVERIES):
                 if not await asyncio.to_thread(self.delivery.deliver):
                     return
-        except Exception as error:  # noqa: BLE001  # they wait in the outbox
+        except Exception as error:  # noqa: BLE001  # the alerts stay in the outbox
             log.error("could not deliver alerts: %s", classify(error))
 
     def check(self) -> None:
@@ -275,14 +270,14 @@ class Monitor:
         which = SourceFilter(profile=self.profile.name)
         registry.check_sources(source for source in self.store.sources(which) if source.is_active)
 
-    def _signals(self) -> contextlib.AbstractContextManager[None]:
+    def _signals(self) -> AbstractContextManager[None]:
         def first() -> None:
             log.warning("stopping: running polls have %.0f s to finish; a second signal ends at once", self._grace)
             self.stop()
 
         return stop_on_signals(asyncio.get_running_loop(), first, lambda: log.warning("second signal: ending at once"))
 
-    @contextlib.asynccontextmanager
+    @asynccontextmanager
     async def _opened(self) -> AsyncIterator[Any]:
         settings = self.settings
         if self._client is None and not getattr(settings.fetch, "needs_client", True):
@@ -299,24 +294,27 @@ class Monitor:
             yield client
 
     async def _take_part(self, cycle: Cycle, client: Any) -> CycleSummary | None:
-        """Poll sources of a cycle until none is left; None if the monitor is told to stop before that."""
+        """Poll sources of a cycle until none is left; return None if the monitor stops before that."""
         began = clock.monotonic()
         polls = ObservingPoller if self.observes else Poller
-        hands = InflightSources(polls(self.settings, self._cooling, client, self._stopping.is_set))
+        inflight = InflightSources(polls(self.settings, self._cooling, client, self._stopping.is_set))
         renewing = asyncio.create_task(self._renew())
-        waits = told = False
+        waits = warned = False
         try:
-            while not self._stopping.is_set():
+            while not self.stopping:
                 self._beat()
-                taken = await self._taken(cycle, hands)
-                if not hands.is_empty:
-                    await hands.wait(_LOOK)
-                    await self._write(hands)
-                    told = told or self._warn_of_long_polls(cycle, hands)
+                taken = await self._taken(cycle, inflight)
+                if not inflight.is_empty:
+                    await inflight.wait(_LOOK)
+                    await self._write(inflight)
+                    warned = warned or self._warn_of_long_polls(cycle, inflight)
                 elif not taken:
                     closed = await self._closed(cycle)
                     if closed is not None:
-                        return self._summary(closed, hands, clock.monotonic() - began)
+                        seconds, broken = clock.monotonic() - began, inflight.poller.broken_callbacks
+                        summary = CycleSummary(closed.cycle, len(closed.transitions), broken, seconds)
+                        log.info("%s", summary, extra={"cycle": cycle.id, "profile": self.profile.name})
+                        return summary
                     if not waits:
                         waits = True
                         log.info(
@@ -328,25 +326,25 @@ class Monitor:
             return None
         finally:
             try:
-                await self._release_all(hands)
+                await self._release_all(inflight)
             finally:
                 renewing.cancel()
             if hasattr(client, "cookies"):
-                client.cookies.clear()  # what a site wants remembered is none of the next cycle's business
+                client.cookies.clear()  # cookies do not outlive a cycle
 
-    async def _taken(self, cycle: Cycle, hands: InflightSources) -> list[Source]:
-        """Take as many sources as there is room for."""
+    async def _taken(self, cycle: Cycle, inflight: InflightSources) -> list[Source]:
+        """Claim as many sources as there is room for."""
         at_once = self.settings.concurrency
-        room = min(at_once * _BUSY_PER_SLOT - hands.busy, at_once * _MAX_HELD_PER_SLOT - hands.held, _BATCH)
+        room = min(at_once * _BUSY_PER_SLOT - inflight.busy, at_once * _MAX_HELD_PER_SLOT - inflight.held, _BATCH)
         if room <= 0:
             return []
         taken = await self._asked(self.store.claim_sources, cycle.id, self._id, room, self._lease)
-        hands.take(taken)
+        inflight.take(taken)
         return taken
 
-    def _warn_of_long_polls(self, cycle: Cycle, hands: InflightSources) -> bool:
-        """Warn if the cycle goes on and on for what we ourselves have in our hands; tell whether it was said."""
-        long = hands.held_for(self._lease * _LONG_LEASES)
+    def _warn_of_long_polls(self, cycle: Cycle, inflight: InflightSources) -> bool:
+        """Warn about sources of this monitor that keep the cycle from ending; return whether there are any."""
+        long = inflight.held_for(self._lease * _LONG_LEASES)
         if not long:
             return False
         log.warning(
@@ -360,13 +358,13 @@ class Monitor:
         )
         return True
 
-    async def _write(self, hands: InflightSources) -> None:
-        """Write down what is done; what the store does not take stays in our hands."""
-        results = hands.results()
+    async def _write(self, inflight: InflightSources) -> None:
+        """Write results; those that the store does not accept are kept."""
+        results = inflight.results()
         try:
             changed = await write_results(self._asked, self.store, self.profile.rules, results)
         except BaseException as error:
-            hands.keep(results)
+            inflight.keep(results)
             if not isinstance(error, Exception):
                 raise
             await self._pause(error)
@@ -375,7 +373,7 @@ class Monitor:
             self.delivery.wake()
 
     async def _closed(self, cycle: Cycle) -> Closed | None:
-        """End the cycle, or see that another monitor has; None while others have sources of it in their hands."""
+        """End the cycle, unless another monitor has; return None while others are polling sources of it."""
         profile = self.profile
         watched = ObservingClose(profile.name, profile.rules) if self.observes else None
         close = watched or outcomes.cycle_close(profile.name, profile.rules)
@@ -389,27 +387,22 @@ class Monitor:
             return closed
         newest = {each.id: each for each in await self._asked(self.store.cycles, self.profile.name, 10)}
         known = newest.get(cycle.id)
-        if known is None:  # others have had so many since that it is no news any more
+        if known is None:  # many cycles have ended since
             return Closed(cycle, [])
         return None if known.ended_at is None else Closed(known, [])
 
-    def _summary(self, closed: Closed, hands: InflightSources, seconds: float) -> CycleSummary:
-        summary = CycleSummary(closed.cycle, len(closed.transitions), hands.poller.broken_callbacks, seconds)
-        log.info("%s", summary, extra={"cycle": closed.cycle.id, "profile": self.profile.name})
-        return summary
-
-    async def _release_all(self, hands: InflightSources) -> None:
-        """Let go of everything: what is done is written, what is not is given back."""
-        await hands.end(self._grace)
+    async def _release_all(self, inflight: InflightSources) -> None:
+        """Write the results and release the other sources."""
+        await inflight.end(self._grace)
         try:
-            await write_results(self._in_thread, self.store, self.profile.rules, hands.results())
-        except Exception as error:  # noqa: BLE001  # others poll it again
+            await write_results(self._in_thread, self.store, self.profile.rules, inflight.results())
+        except Exception as error:  # noqa: BLE001  # the sources are polled again
             log.warning(
                 "could not store the results of the last polls; those sources are polled again: %s", classify(error)
             )
         try:
             await self._in_thread(self.store.release_sources, self._id)
-        except Exception as error:  # noqa: BLE001  # others take over when the lease is over
+        except Exception as error:  # noqa: BLE001  # the leases expire
             log.warning("could not release sources; they are free when their lease expires: %s", classify(error))
 
     async def _renew(self) -> None:
@@ -417,24 +410,24 @@ class Monitor:
             await asyncio.sleep(self._lease / 3)
             try:
                 await self._in_thread(self.store.renew_sources, self._id, self._lease)
-            except Exception as error:  # noqa: BLE001  # whatever the database says: the next time may do
+            except Exception as error:  # noqa: BLE001  # any error of the database; retried later
                 self._complain(error)
 
     async def _asked(self, ask: "Callable[P, T]", *args: P.args, **kwargs: P.kwargs) -> T:
-        """Ask the store in a thread; when it is down, again and again while the monitor runs.
+        """Call the store in a thread; while the monitor runs, retry as long as the store is down.
 
         Raises:
-            Exception: What no repetition helps against; outside of `run`, anything.
+            Exception: An error that a retry does not help against; outside of `run`, any error.
         """
         while True:
             try:
                 return await self._in_thread(ask, *args, **kwargs)
-            except Exception as error:  # noqa: BLE001  # raised again where it does not help to wait
+            except Exception as error:  # noqa: BLE001  # `_pause` raises it if waiting does not help
                 await self._pause(error)
 
     async def _pause(self, error: Exception) -> None:
-        """Wait a moment for a store that is down; raise the error where that does not help."""
-        if not self.running or self._stopping.is_set() or isinstance(error, OutlastError):
+        """Wait a moment for a store that is down; raise the error if that does not help."""
+        if not self.running or self.stopping or isinstance(error, OutlastError):
             raise error
         self._complain(error)
         await asyncio.sleep(_PAUSE)

@@ -17,7 +17,7 @@ from outlast.decide.source_health import (
     is_outage,
     probe_delay,
 )
-from outlast.failure import Category, Failure
+from outlast.failure import Category, Failure, first_line
 from outlast.ports.rows import storable
 from outlast.ports.source_rows import (
     ChangeSource,
@@ -30,20 +30,19 @@ from outlast.ports.source_rows import (
     SourceChange,
     Transition,
 )
-from outlast.record.log_text import first_line
 from outlast.sources.fetchers import Fetched
 
 _MAX_TEXT = 1000  # characters of an error that are kept with a source and its history
 _IN_TROUBLE = frozenset({SourceState.ERROR, SourceState.DISABLED})
 _POLLED = frozenset({"changed", "unchanged", "failed"})
 _MAX_NAMED = 5
-_OUTAGE_FORGOTTEN = 86400.0  # seconds without a cycle after which nobody knows whether an outage lasted
+_OUTAGE_FORGOTTEN = 86400.0  # seconds without a cycle after which it is unknown whether an outage lasted
 
 
 def next_slot(now: datetime, every: float) -> datetime:
     """Return when a source is due next: at a whole multiple of the interval, so that sources stay together.
 
-    Sources that drift apart would be polled in cycles of a few each, in which no outage could be told.
+    Sources that drift apart would be polled in cycles of a few each, in which an outage could not be detected.
     """
     if every <= 0:
         return now
@@ -53,19 +52,19 @@ def next_slot(now: datetime, every: float) -> datetime:
 def success_change(
     rules: SourceRules, every: float, fetched: Fetched, content_hash: str | None, **poll: Any
 ) -> ChangeSource:
-    """Say what is written for a poll that brought an answer.
+    """Return the change for a poll that succeeded.
 
     Args:
-        rules: Of the profile.
+        rules: The rules of the profile.
         every: Seconds between two polls.
-        fetched: What it brought.
-        content_hash: Of the new content, when it is to be taken as seen; None leaves what was seen before.
+        fetched: The result of the fetch.
+        content_hash: Hash of the new content, if it counts as seen; None keeps the previous one.
         poll: ``outcome`` and ``attempts``.
     """
 
     def change(source: Source, now: datetime) -> SourceChange:
         after = source._replace(
-            health=source.health if _is_disabled_by_hand(source) else after_success(source.health, rules, now),
+            health=_health_after_success(source, rules, now),
             next_poll_at=next_slot(now, every),
             not_before=None,
             outcome=poll["outcome"],
@@ -85,11 +84,10 @@ def success_change(
 
 
 def failure_change(rules: SourceRules, every: float, failure: Failure, attempts: int) -> ChangeSource:
-    """Say what is written for a poll that failed in a cycle: it counts when the cycle ends."""
+    """Return the change for a poll that failed in a cycle. The failure counts when the cycle ends."""
 
     def change(source: Source, now: datetime) -> SourceChange:
-        health = source.health
-        probed_again = now + timedelta(seconds=probe_delay(health, rules)) if not source.is_active else None
+        probed_again = None if source.is_active else now + timedelta(seconds=probe_delay(source.health, rules))
         after = source._replace(
             next_poll_at=next_slot(now, every),
             not_before=probed_again,
@@ -103,18 +101,17 @@ def failure_change(rules: SourceRules, every: float, failure: Failure, attempts:
 
 
 def reported_success_change(rules: SourceRules) -> ChangeSource:
-    """Say what is written for a success that somebody reports outside of a cycle; a poll that runs is not touched."""
+    """Return the change for a success that is reported outside of a cycle; a running poll is not affected."""
 
     def change(source: Source, now: datetime) -> SourceChange:
-        health = source.health if _is_disabled_by_hand(source) else after_success(source.health, rules, now)
-        after = source._replace(health=health, not_before=None, pending=None)
+        after = source._replace(health=_health_after_success(source, rules, now), not_before=None, pending=None)
         return _source_change(source, after, now, "it answers again", outcome="unchanged", attempts=1)
 
     return change
 
 
 def reported_failure_change(rules: SourceRules, failure: Failure) -> ChangeSource:
-    """Say what is written for a failure that somebody reports outside of a cycle: it counts now."""
+    """Return the change for a failure that is reported outside of a cycle. It counts at once."""
 
     def change(source: Source, now: datetime) -> SourceChange:
         stands = _count_failure(source, _stored_failure(failure), rules, now)
@@ -124,9 +121,9 @@ def reported_failure_change(rules: SourceRules, failure: Failure) -> ChangeSourc
 
 
 def deferral_change(rules: SourceRules, wait: float, failure: Failure | None, attempts: int) -> ChangeSource:
-    """Say what is written for a source that is put off, for its host asked to be left alone: nothing is counted.
+    """Return the change for a source that is deferred because its host asked to wait. Nothing is counted.
 
-    That it never succeeds is noticed all the same, after the rules' `stale_after`.
+    A source that never succeeds is still detected, after the `stale_after` of the rules.
     """
 
     def change(source: Source, now: datetime) -> SourceChange:
@@ -134,7 +131,7 @@ def deferral_change(rules: SourceRules, wait: float, failure: Failure | None, at
         after = source._replace(
             next_poll_at=until, not_before=until, outcome="deferred", pending=None, leased_until=None
         )
-        if attempts and failure is not None and source.is_active:  # it answered, and not with what is wanted
+        if attempts and failure is not None and source.is_active:  # the host was called and refused
             after = after._replace(health=after_failure(source.health, Category.RATE_LIMIT, rules, now))
         reason = "" if failure is None else _error_text(failure)
         changed = _source_change(source, after, now, reason, outcome="deferred", attempts=attempts)
@@ -144,39 +141,38 @@ def deferral_change(rules: SourceRules, wait: float, failure: Failure | None, at
 
 
 def enable_change(source: Source, now: datetime) -> SourceChange:
-    """Say what is written when somebody enables a source: it begins anew."""
+    """Return the change that enables a source and resets its failures."""
     health = SourceHealth(last_success_at=source.health.last_success_at, last_failure_at=source.health.last_failure_at)
     after = source._replace(health=health, next_poll_at=now, not_before=None, pending=None)
     return _source_change(source, after, now, "enabled by hand", outcome="enabled", attempts=0)
 
 
 def disable_change(reason: str) -> ChangeSource:
-    """Say what is written when somebody disables a source: nothing but a hand enables it again."""
+    """Return the change that disables a source until it is enabled by hand."""
 
     def change(source: Source, now: datetime) -> SourceChange:
         health = source.health._replace(state=SourceState.DISABLED, disabled_at=now, disabled_by="hand")
-        unpolled = source.cycle and source.outcome is None  # in a cycle that runs: it is not to be polled there either
+        unpolled = source.cycle and source.outcome is None  # a running cycle must not poll it either
         outcome = "deferred" if unpolled else source.outcome
         after = source._replace(health=health, not_before=None, pending=None, outcome=outcome)
-        told = _source_change(source, after, now, reason or "disabled by hand", outcome="disabled", attempts=0)
-        well = (NewAlert(_alert_key(source), None, f"{_source_title(source)}: disabled by hand", reason),)
-        line = (
-            told.poll._replace(error=storable(first_line(reason), _MAX_TEXT) or None) if told.poll is not None else None
-        )
-        return told._replace(alerts=well, poll=line)  # who did it knows; what was told before is settled by it
+        changed = _source_change(source, after, now, reason or "disabled by hand", outcome="disabled", attempts=0)
+        resolved = NewAlert(_alert_key(source), None, f"{_source_title(source)}: disabled by hand", reason)
+        row = _poll_row(after, now, "disabled", 0, None, changed.transition)
+        row = row._replace(error=storable(first_line(reason), _MAX_TEXT) or None)
+        return changed._replace(alerts=(resolved,), poll=row)  # no alert, and an open one is resolved
 
     return change
 
 
 def probe_change(source: Source, now: datetime) -> SourceChange | None:
-    """Say what is written when somebody wants a source to be polled at once."""
-    if source.health.disabled_by == "hand":
+    """Return the change that makes a source due now; None if it was disabled by hand."""
+    if _is_disabled_by_hand(source):
         return None
     return SourceChange(source._replace(next_poll_at=now, not_before=None))
 
 
 def cycle_close(profile: str, rules: SourceRules) -> CloseCycle:
-    """Say how a cycle ends: its failures stand, or so many failed that they are withdrawn."""
+    """Return the function that ends a cycle: failures count, or are withdrawn if there were enough for an outage."""
 
     def close(cycle: Cycle, previous: Cycle | None, sources: Sequence[Source], now: datetime) -> Closing:
         polled = [source for source in sources if source.outcome in _POLLED]
@@ -190,7 +186,7 @@ def cycle_close(profile: str, rules: SourceRules) -> CloseCycle:
         if wide:
             since = since or now
         elif some_are_well and _shows_outage_over(polls, previous, rules):
-            since = None  # most of those that were well before are well now
+            since = None  # most sources that succeeded before succeed again
         counts = Counter(source.outcome for source in sources)
         ended = cycle._replace(
             ended_at=now,
@@ -212,7 +208,7 @@ def cycle_close(profile: str, rules: SourceRules) -> CloseCycle:
 
 
 def _outage_since(previous: Cycle | None, rules: SourceRules, now: datetime) -> datetime | None:
-    """Return since when an outage lasts, by the cycle before; one so long ago says nothing of what was in between."""
+    """Return the start of the outage by the previous cycle; None if there is none, or that cycle is too old to tell."""
     if previous is None or previous.ended_at is None:
         return None
     forgotten = (now - previous.ended_at).total_seconds() >= max(rules.outage_limit, _OUTAGE_FORGOTTEN)
@@ -220,15 +216,15 @@ def _outage_since(previous: Cycle | None, rules: SourceRules, now: datetime) -> 
 
 
 def _shows_outage_over(polls: PollCounts, previous: Cycle | None, rules: SourceRules) -> bool:
-    """Tell whether a cycle without an outage shows that one is over: many were polled, or most of those before."""
+    """Return whether a cycle shows that an outage is over: many sources were polled, or most of the previous cycle."""
     most = previous is not None and 2 * polls.polled >= previous.polled
     return polls.polled >= rules.outage_sources or (most and not polls.failed)
 
 
 def _is_no_outage_sign(source: Source, *, some_are_well: bool) -> bool:
-    """Tell whether a failure of a source is no sign of an outage.
+    """Return whether a failure of a source is no sign of an outage.
 
-    Its failures stood before; or it has never been well, while others are: then its address is more likely wrong.
+    It failed before; or it has never succeeded while others do, so its URL is probably wrong.
     """
     health = source.health
     return health.failing_since is not None or (some_are_well and health.last_success_at is None)
@@ -267,7 +263,7 @@ def _count_failure(source: Source, pending: dict[str, Any], rules: SourceRules, 
 
 
 def _source_change(source: Source, after: Source, now: datetime, reason: str, **poll: Any) -> SourceChange:
-    """Return a change with its line, and with a transition and its alert where the state is another."""
+    """Return a change with its history entry, and with a transition and an alert if the state changes."""
     before, state = source.state, after.state
     transition = None
     alerts: tuple[NewAlert, ...] = ()
@@ -281,8 +277,12 @@ def _source_change(source: Source, after: Source, now: datetime, reason: str, **
     return SourceChange(after, line._replace(http_status=poll.get("http_status")), transition, alerts)
 
 
+def _health_after_success(source: Source, rules: SourceRules, now: datetime) -> SourceHealth:
+    return source.health if _is_disabled_by_hand(source) else after_success(source.health, rules, now)
+
+
 def _is_disabled_by_hand(source: Source) -> bool:
-    """Tell whether somebody has switched a source off: no poll that was on its way changes that."""
+    """Return whether a source was disabled by hand: a poll that is in progress does not change that."""
     return source.health.disabled_by == "hand"
 
 
@@ -311,18 +311,11 @@ def _poll_row(
     failure: Failure | None,
     transition: Transition | None = None,
 ) -> Poll:
-    return Poll(
-        source.id,
-        source.cycle,
-        now,
-        outcome,
-        attempts,
-        http_status=None if failure is None else failure.http_status,
-        category=None if failure is None else str(failure.category),
-        error=None if failure is None else _error_text(failure),
-        before=None if transition is None else transition.before,
-        after=None if transition is None else transition.after,
-    )
+    row = Poll(source.id, source.cycle, now, outcome, attempts)
+    if failure is not None:
+        error = _error_text(failure)
+        row = row._replace(http_status=failure.http_status, category=str(failure.category), error=error)
+    return row if transition is None else row._replace(before=transition.before, after=transition.after)
 
 
 def _error_text(failure: Failure) -> str:
@@ -336,5 +329,5 @@ def _stored_failure(failure: Failure) -> dict[str, Any]:
 
 
 def _stored_validator(validator: str | None) -> str | None:
-    """Return a validator that can be sent again; one that is absurdly long is forgotten."""
+    """Return a validator if it can be sent again and is not too long."""
     return validator if validator is not None and len(validator) <= _MAX_TEXT and validator.isprintable() else None

@@ -11,7 +11,7 @@ from outlast.ports.source_rows import Source
 from outlast.sources.fetchers import Fetched, SourceResponse, download, web_charset
 
 _HIDDEN = frozenset({"script", "style", "noscript", "template"})
-# Words go on across them; every other element ends one.
+# They do not separate words; every other element does.
 _INLINE = frozenset({
     "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins",
     "kbd", "label", "mark", "q", "rb", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong",
@@ -19,14 +19,14 @@ _INLINE = frozenset({
 })  # fmt: skip
 _TEXT = "-text"  # the parser's name for a piece of text
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_META_WITHIN = 4096  # bytes of a page in which it says its charset
+_META_WITHIN = 4096  # bytes of a page that are searched for its charset
 _META = re.compile(rb"<meta[^>]{1,300}?charset\s{0,10}=\s{0,10}[\"']?\s{0,10}([a-z0-9_:.-]{1,40})", re.IGNORECASE)
 
-# The parser's time grows with the square of the depth: a megabyte of nothing but <div> would keep it busy for minutes.
+# The parser needs quadratic time in the depth: a megabyte of <div> would take minutes.
 _FEW_TAGS = 10_000
 _DEEPEST = 5_000
 _TAG = re.compile(r"<(/?)([a-z][a-z0-9-]{0,30})", re.IGNORECASE)
-# Have no end, or are ended by the next of their kind.
+# They have no end tag, or end where the next one of their kind starts.
 _FLAT = frozenset({
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track",
     "wbr", "p", "li", "dt", "dd", "tr", "td", "th", "option",
@@ -37,16 +37,16 @@ async def fetch_page(source: Source, client: Any) -> Fetched:
     """Fetch a page.
 
     The content is the text of the elements that the source's selector matches, one line for each; without a selector
-    it is the text of the page, without scripts and styles. Whitespace counts as one blank.
+    it is the text of the page, without scripts and styles. Runs of whitespace become one space.
 
     Args:
-        source: Its selector tells what is watched.
+        source: The source; its selector says what to watch.
         client: An httpx or httpx2 AsyncClient.
 
     Raises:
         ConfigError: If selectolax is not installed, or the selector cannot be parsed.
         ContentError: If the selector matches nothing.
-        Exception: As for `read`.
+        Exception: As for `download`.
     """
     parser = _selectolax()
     answer = await download(client, source)
@@ -66,8 +66,7 @@ def _selectolax() -> Any:
     try:
         from selectolax import lexbor  # noqa: PLC0415  # an extra
     except ImportError as error:
-        message = "pages need one more package: pip install 'outlast[feeds]'"
-        raise ConfigError(message) from error
+        raise ConfigError("pages need one more package: pip install 'outlast[feeds]'") from error
     return lexbor
 
 
@@ -80,16 +79,14 @@ def _watched_text(parser: Any, answer: SourceResponse, selector: str | None) -> 
     try:
         found = tree.css(selector)
     except parser.SelectolaxError as error:
-        message = f"selector {selector!r} is not valid"
-        raise ConfigError(message) from error
+        raise ConfigError(f"selector {selector!r} is not valid") from error
     if not found:
-        message = f"selector {selector!r} matches nothing"
-        raise ContentError(message)
+        raise ContentError(f"selector {selector!r} matches nothing")
     return "\n".join(_element_text(node) for node in found)
 
 
 def _decode_page(answer: SourceResponse) -> str:
-    """Read the bytes by their mark, else by the header, else by what the page says, else as UTF-8."""
+    """Decode a page by its byte order mark, else its header, else its meta element, else as UTF-8."""
     for mark, name in _BOMS:
         if answer.body.startswith(mark):
             return answer.body.decode(name, "replace")
@@ -97,7 +94,7 @@ def _decode_page(answer: SourceResponse) -> str:
     if stated is None and (match := _META.search(answer.body[:_META_WITHIN])):
         stated = web_charset(match[1].decode("ascii"))
         if stated is not None and stated.startswith("utf-16"):
-            stated = None  # it could not have been found
+            stated = None  # wrong: the element was found as ASCII
     return answer.body.decode(stated or "utf-8", "replace")
 
 
@@ -117,12 +114,11 @@ def _check_depth(html: str) -> None:
             opened[name] -= 1
             depth -= 1
         if depth > _DEEPEST:
-            message = f"the page is nested more than {_DEEPEST:,} elements deep"
-            raise ContentError(message)
+            raise ContentError(f"the page is nested more than {_DEEPEST:,} elements deep")
 
 
 def _element_text(node: Any) -> str:
-    """Return the text of an element. The tree is walked and left as it is: other matches may lie within."""
+    """Return the text of an element. The tree is not changed, because other matches may be inside."""
     parts: list[str] = []
     waiting: list[Any] = [*node.iter(include_text=True)][::-1]
     while waiting:

@@ -1,25 +1,27 @@
 """Polls one source: fetch with retries, deferral while its host is in a cooldown, and the call of `on_change`."""
 
 import asyncio
-import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from outlast import async_backends, clock
-from outlast.classify import classify
+from outlast.classify import attach_failure, failure_of
+from outlast.decide.decision import Decision, DecisionReason, DecisionState, Defer, Place, deferral_seconds
 from outlast.decide.source_health import Profile, SourceRules, SourceState, probe_delay
 from outlast.errors import ConfigError
-from outlast.failure import Category, Failure
+from outlast.failure import Failure
 from outlast.http.settings import host_of
 from outlast.ports.rows import storable
 from outlast.ports.source_rows import ChangeSource, Closing, Cycle, Source, SourceChange
-from outlast.record.log_text import first_line, traceback_of
-from outlast.run.call_state import CallState
+from outlast.record.log_text import traceback_of
+from outlast.run.call_state import Call, CallPlan, CallState
 from outlast.run.cooldowns import CooldownTracker
+from outlast.run.loops import retry_async
 from outlast.run.observe_mode import publish_observed
-from outlast.run.report import report_counter
 from outlast.run.retry import is_coroutine_function
 from outlast.sources import outcomes
 from outlast.sources.announcements import log, redacted_source_url
@@ -56,6 +58,52 @@ class PollSettings(NamedTuple):
     mode: str = "act"
 
 
+@dataclass
+class _Poll:
+    """One poll of a source.
+
+    Attributes:
+        attempts: The fetches that were made.
+        decision: The decision about the last failure.
+    """
+
+    source: Source
+    host: str
+    attempts: int = 0
+    decision: Decision | None = None
+
+
+class _PollState(CallState):
+    """The state of a poll that failed."""
+
+    place = Place.POLL
+
+    def __init__(self, call: Call, args: tuple[Any, ...]) -> None:
+        super().__init__(call, args)
+        self._poll: _Poll = args[0]
+
+    @property
+    def name(self) -> str:
+        """The source."""
+        source = self._poll.source
+        return f"source {source.id} ({redacted_source_url(source)})"
+
+    def _is_logged(self, reason: DecisionReason) -> bool:
+        return reason is not DecisionReason.DEFERRED and super()._is_logged(reason)  # the cooldown is logged
+
+    def failed(self, error: Exception) -> float | None:
+        """Decide on a failed fetch."""
+        if isinstance(error, _HostCooling):
+            return None
+        delay = super().failed(error)
+        self._poll.decision = self.decision
+        return delay
+
+
+class _HostCooling(Exception):  # noqa: N818  # a signal
+    """The host is in a cooldown: the source is not called. Its argument is the seconds left."""
+
+
 class Poller:
     """Polls sources one by one, any number of them at the same time.
 
@@ -87,6 +135,9 @@ class Poller:
         self._hosts: dict[str, tuple[asyncio.Semaphore, list[int]]] = {}
         self._awaits = settings.on_change is not None and is_coroutine_function(settings.on_change)
         self._alone = not getattr(settings.fetch, "needs_client", True)  # without our client, who asks and tells
+        self._attempts = retry_async(
+            self._attempt, CallPlan(settings.profile.policy, "poll", state=_PollState, sleep_async=self._rest)
+        )
         self._callbacks = asyncio.Semaphore(_MAX_CALLBACKS)
         self.resting: set[asyncio.Task[Any]] = set()
         self.broken_callbacks = 0
@@ -97,49 +148,48 @@ class Poller:
         return self._settings.profile.rules
 
     async def poll(self, source: Source) -> ChangeSource:
-        """Poll a source; return what is to be written. Nothing that its fetcher raises comes out of here."""
-        profile, every = self._settings.profile, self._settings.every
-        host, serial = host_of(source.url), report_counter.last
-        began = clock.monotonic() if profile.policy.deadline is not None else None
-        state: CallState | None = None
-        attempts = 0
-        while True:
+        """Poll a source; return what is to be written. No error of its fetcher is raised."""
+        rules, poll = self.rules, _Poll(source, host_of(source.url))
+        try:
+            fetched = await self._attempts(poll)
+            return await self._seen(source, fetched, poll.attempts)
+        except _HostCooling as cooling:
+            return outcomes.deferral_change(rules, cooling.args[0], None, poll.attempts)
+        except asyncio.CancelledError:
+            self._cooling.withdrawn(poll.host)
+            raise
+        except Exception as error:  # noqa: BLE001  # an error of a fetcher concerns its source alone
+            failure = failure_of(error).settled()
+            decision = poll.decision
+        if isinstance(decision, Defer):
+            unasked = failure.exception_name == _COOLING_DOWN  # the source itself was not called
+            return outcomes.deferral_change(rules, decision.delay, failure, poll.attempts - unasked)
+        counts = "" if failure.category in rules.counted else " (not counted)"
+        text = failure.summary
+        log.info("source %d (%s) failed%s: %s", source.id, redacted_source_url(source), counts, text)
+        return outcomes.failure_change(rules, self._settings.every, failure, poll.attempts)
+
+    async def _attempt(self, poll: "_Poll") -> Fetched:
+        """Fetch a source once, when its host and a slot are free."""
+        async with self._slot(poll.host):
+            if self.is_leaving():
+                raise asyncio.CancelledError  # it is released with all polls that have not begun
+            # Asked inside the slot: the poll before this one may have been told to wait.
+            left = await self._left(poll.host, admit=self._alone)
+            if left > 0:
+                raise _HostCooling(left)
+            poll.attempts += 1
             try:
-                async with self._slot(host):
-                    if self.is_leaving():
-                        raise asyncio.CancelledError  # it is given back with all that has not begun
-                    left = await self._left(
-                        host, admit=self._alone
-                    )  # asked here: who was before us in the queue may have been sent away
-                    if left > 0:
-                        return outcomes.deferral_change(profile.rules, left, None, attempts)
-                    attempts += 1
-                    try:
-                        fetched = await self._fetched(source)
-                    except Exception as error:
-                        put_off = await self._put_off(error, host, attempts)  # before it is the next one's turn
-                        if put_off is not None:
-                            return put_off
-                        raise
-                self._cooling.answered(host)
-                return await self._seen(source, fetched, attempts)
-            except asyncio.CancelledError:
-                self._cooling.withdrawn(host)
+                fetched = await self._fetched(poll.source)
+            except Exception as error:
+                await self._start_cooldown(error, poll.host)  # before the next poll of the host begins
                 raise
-            except Exception as error:  # noqa: BLE001  # whatever a fetcher raises is that source's alone
-                if state is None:
-                    state = CallState(
-                        profile.policy, f"source {source.id} ({redacted_source_url(source)})", serial, began
-                    )
-                delay = state.failed(error)
-                failure = classify(error)
-            if delay is None:
-                counts = "" if failure.category in profile.rules.counted else " (not counted)"
-                text = f"{failure.exception_name}: {first_line(failure.message)}"
-                log.info("source %d (%s) failed%s: %s", source.id, redacted_source_url(source), counts, text)
-                return outcomes.failure_change(profile.rules, every, failure, attempts)
-            with _resting_in(self.resting):
-                await clock.sleep_async(delay)
+        self._cooling.answered(poll.host)
+        return fetched
+
+    async def _rest(self, _state: CallState, seconds: float) -> None:
+        with _resting_in(self.resting):
+            await clock.sleep_async(seconds)
 
     async def _fetched(self, source: Source) -> Fetched:
         fetching = _await_contained(self._settings.fetch(source, self._client))
@@ -148,22 +198,18 @@ class Poller:
             return _check_fetched(given)
         if isinstance(given, str | bytes):
             return Fetched(given)
-        message = f"the fetcher returned {type(given).__name__}; it must return Fetched, text or bytes"
-        raise ConfigError(message)
+        raise ConfigError(f"the fetcher returned {type(given).__name__}; it must return Fetched, text or bytes")
 
     async def _seen(self, source: Source, fetched: Fetched, attempts: int) -> ChangeSource:
         """Tell of what is new, and say what is written; a change counts as seen when `on_change` has returned."""
         settings = self._settings
         rules, every = settings.profile.rules, settings.every
         digest = fetched.hash or _content_digest(fetched.content)
-        if fetched.not_modified:
-            return outcomes.success_change(rules, every, fetched, None, outcome="unchanged", attempts=attempts)
-        if digest == source.content_hash:
-            return outcomes.success_change(rules, every, fetched, digest, outcome="unchanged", attempts=attempts)
-        told = await self._tell(Changed(source, fetched, first=source.content_hash is None))
-        return outcomes.success_change(
-            rules, every, fetched, digest if told else None, outcome="changed", attempts=attempts
-        )
+        if fetched.not_modified or digest == source.content_hash:
+            seen = None if fetched.not_modified else digest
+            return outcomes.success_change(rules, every, fetched, seen, outcome="unchanged", attempts=attempts)
+        seen = digest if await self._tell(Changed(source, fetched, first=source.content_hash is None)) else None
+        return outcomes.success_change(rules, every, fetched, seen, outcome="changed", attempts=attempts)
 
     async def _tell(self, changed: Changed) -> bool:
         on_change = self._settings.on_change
@@ -197,36 +243,31 @@ class Poller:
         except TimeoutError:
             if not limit.expired():
                 raise  # its own
-            message = (
+            raise TimeoutError(
                 f"no end within {self._settings.on_change_timeout:g} s; its thread cannot be stopped and keeps running"
-            )
-            raise TimeoutError(message) from None
+            ) from None
 
     async def _left(self, host: str, *, admit: bool = False) -> float:
         ask = self._cooling.admit if admit else self._cooling.left
         return ask(host) if self._cooling.is_quick(host) else await asyncio.to_thread(ask, host)
 
-    async def _put_off(self, error: Exception, host: str, attempts: int) -> ChangeSource | None:
-        """Put a source off and leave its host alone, where an error asks for it; None where it does not."""
-        failure = classify(error)
-        wait = failure.retry_after
-        if failure.exception_name == _COOLING_DOWN:
-            return outcomes.deferral_change(self.rules, wait or 1.0, failure, attempts - 1)
-        if failure.category is Category.RATE_LIMIT:
-            wait = wait or self._settings.profile.policy.delay_after(failure, 1, chance=clock.chance)
-        elif failure.http_status is None and failure.category is not Category.QUOTA_EXHAUSTED:
-            return None
-        if not wait:
-            return None
+    async def _start_cooldown(self, error: Exception, host: str) -> None:
+        """Start the cooldown of a host that asks to wait."""
+        failure = failure_of(error)
+        attach_failure(error, failure)
+        wait = deferral_seconds(
+            failure, self._settings.profile.policy, DecisionState(place=Place.POLL, chance=clock.chance)
+        )
+        if wait is None or failure.exception_name == _COOLING_DOWN:
+            return
         answered = _response_host(error) or host
-        left = await self._left(answered)  # what the transport has told already
-        unknown = self._alone or left <= 0  # a fetcher without our client has told nobody
+        left = await self._left(answered)  # what the transport has reported already
+        unknown = self._alone or left <= 0  # a fetcher without our client has reported nothing
         if unknown or (failure.retry_after is None and left < wait):  # without a hint it knows less than the profile
             reason = f"{failure.exception_name}: {failure.message}"[:200]
             self._cooling.start_cooldown(answered, wait, reason, failure.capped)
-        return outcomes.deferral_change(self.rules, wait, failure, attempts)
 
-    @contextlib.asynccontextmanager
+    @asynccontextmanager
     async def _slot(self, host: str) -> AsyncIterator[None]:
         """Wait for the host, then for a slot."""
         known, users = self._hosts.setdefault(host, (asyncio.Semaphore(self._settings.per_host), [0]))
@@ -245,7 +286,7 @@ class Poller:
                 self._hosts.pop(host, None)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _resting_in(polls: "set[asyncio.Task[Any]]") -> Iterator[None]:
     """Have the poll that runs be one of these."""
     poll = asyncio.current_task()
@@ -269,8 +310,7 @@ async def _await_contained(awaitable: "Awaitable[Any]") -> Any:
         poll = asyncio.current_task()
         if poll is None or poll.cancelling():  # we are told to stop
             raise
-        message = f"{type(error).__name__} was raised"
-        raise RuntimeError(message) from error
+        raise RuntimeError(f"{type(error).__name__} was raised") from error
 
 
 def _check_fetched(fetched: Fetched) -> Fetched:
@@ -282,15 +322,12 @@ def _check_fetched(fetched: Fetched) -> Fetched:
     for name in ("hash", "etag", "last_modified", "memory"):
         text: object = getattr(fetched, name)
         if text is not None and not isinstance(text, str):
-            message = f"the fetcher returned a {name} that is {type(text).__name__}; it must be text"
-            raise ConfigError(message)
+            raise ConfigError(f"the fetcher returned a {name} that is {type(text).__name__}; it must be text")
     status: object = fetched.http_status
     if status is not None and (type(status) is bool or not isinstance(status, int) or status not in _STATUSES):
-        message = "the fetcher returned a value that is not a valid HTTP status"
-        raise ConfigError(message)
+        raise ConfigError("the fetcher returned a value that is not a valid HTTP status")
     if fetched.memory is not None and storable(fetched.memory) != fetched.memory:
-        message = "the fetcher returned a memory with characters that the store cannot hold"
-        raise ConfigError(message)
+        raise ConfigError("the fetcher returned a memory with characters that the store cannot hold")
     return fetched._replace(hash=storable(fetched.hash) if fetched.hash else None)
 
 

@@ -2,15 +2,16 @@
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 from xml.parsers import expat
 
 from outlast.classify import classify
 from outlast.decide.source_health import PROFILES, Profile, SourceState
 from outlast.errors import ConfigError
 from outlast.ports.source_rows import (
+    ChangeSource,
     Cycle,
     NewAlert,
     NewSource,
@@ -26,9 +27,6 @@ from outlast.redact import MASK, redact
 from outlast.sources import outcomes
 from outlast.sources.announcements import announce_transitions, log, redacted_source_url
 from outlast.sources.fetchers import web_charset
-
-if TYPE_CHECKING:
-    from outlast.ports.source_rows import ChangeSource
 
 __all__ = ["SourceRegistry"]
 
@@ -50,21 +48,20 @@ _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 
 
 def check_sources(sources: Iterable[NewSource | Source]) -> None:
-    """Refuse sources that could never be polled.
+    """Check that sources can be polled.
 
     Raises:
-        ConfigError: If there are any; the message lists all that is wrong with all of them.
+        ConfigError: If some cannot; the message lists all problems of all sources.
     """
     found = source_problems(sources)
     if found:
         count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
         lines = "\n".join(f"  {each}" for each in found)
-        message = f"{count} with sources:\n{lines}"
-        raise ConfigError(message)
+        raise ConfigError(f"{count} with sources:\n{lines}")
 
 
 def source_problems(sources: Iterable[NewSource | Source]) -> list[str]:
-    """Return what is wrong with sources, one line each; credentials in URLs are not shown."""
+    """Return the problems with sources, one line each; credentials in URLs are not shown."""
     return [
         f"{_short_url(source.url)}: {problem}"
         for source in sources
@@ -73,10 +70,10 @@ def source_problems(sources: Iterable[NewSource | Source]) -> list[str]:
 
 
 def normalize_url(url: str) -> str:
-    """Return a URL in the form in which it is kept.
+    """Return a URL in the form in which it is stored.
 
-    Blanks around it are trimmed, scheme and host are in lower case, the default port and the fragment are left out.
-    Nothing else is changed, and what is no URL is only trimmed.
+    Whitespace around it is removed, scheme and host are in lower case, the default port and the fragment are left out.
+    Nothing else is changed. Text that is not a URL is only trimmed.
     """
     url = url.strip()
     match = _URL.fullmatch(url)
@@ -146,7 +143,7 @@ def _is_name(host: str) -> bool:
 
 
 def _idna_host(host: str) -> str:
-    """Return the form that is looked up, by the same rules as the HTTP client where it is installed."""
+    """Return the host name for DNS, by the rules of the HTTP client if it is installed."""
     host = host.lower()
     if host.isascii() and "xn--" not in host:
         return host
@@ -155,7 +152,7 @@ def _idna_host(host: str) -> str:
     except ImportError:
         return host.encode("idna").decode("ascii")
     if host.isascii():
-        idna.decode(host)  # the client shows it in its other form, and fails if there is none
+        idna.decode(host)  # the client decodes it, and fails if that is not possible
         return host
     return idna.encode(host).decode("ascii")
 
@@ -191,7 +188,7 @@ def _short_url(url: object) -> str:
     text = url.strip()
     match = _URL.match(text)
     if "@" in text and (match is None or not text.isprintable() or " " in text or "\\" in text):
-        text = f"{MASK}@{text.rpartition('@')[2]}"  # nobody can tell where the credentials end
+        text = f"{MASK}@{text.rpartition('@')[2]}"  # it is unclear where the credentials end
     text = redact(text)
     return repr(text if len(text) <= _MAX_SHOWN_URL else f"{text[:_MAX_SHOWN_URL]}…")
 
@@ -200,13 +197,13 @@ _XML_ENCODING = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9.
 
 
 def sources_from_opml(opml: str | bytes, profile: str) -> list[NewSource]:
-    """Read the feeds of an OPML file, at whatever depth they stand.
+    """Return the feeds of an OPML file, at any depth.
 
-    Addresses are not checked here; one that occurs twice is taken once.
+    URLs are not checked here; duplicates are left out.
 
     Args:
-        opml: The file.
-        profile: Name of the profile under which they are polled.
+        opml: The content of the file.
+        profile: Name of the profile of the sources.
 
     Raises:
         ConfigError: If it is not OPML, or defines entities; the message names the line.
@@ -218,20 +215,18 @@ def sources_from_opml(opml: str | bytes, profile: str) -> list[NewSource]:
     try:
         reading.parser.Parse(start.encode("utf-8", "replace"), True)  # noqa: FBT003  # it takes no names
     except expat.ExpatError as error:
-        message = f"this is not OPML: line {above + error.lineno}: {expat.ErrorString(error.code)}"
-        raise ConfigError(message) from None
+        raise ConfigError(f"this is not OPML: line {above + error.lineno}: {expat.ErrorString(error.code)}") from None
     return _distinct_sources(reading.found, profile)
 
 
 def sources_from_list(text: str, profile: str) -> list[NewSource]:
-    """Read a list: one URL in a line, and a name behind it if there is one.
+    """Return the sources of a list: on each line a URL, optionally followed by a name.
 
-    Blank lines do not count, nor does what begins with ``#``. Addresses are not checked here; one that occurs twice is
-    taken once.
+    Blank lines and comments, which start with ``#``, are ignored. URLs are not checked here; duplicates are left out.
 
     Args:
         text: The list.
-        profile: Name of the profile under which they are polled.
+        profile: Name of the profile of the sources.
     """
     found = []
     for line in text.removeprefix("\ufeff").splitlines():
@@ -251,37 +246,36 @@ def _distinct_sources(found: list[tuple[str, str]], profile: str) -> list[NewSou
 
 
 def _decode_opml(opml: bytes) -> str:
-    """Read the bytes by their mark or by what they declare; the parser itself knows few charsets."""
+    """Decode a file by its byte order mark or its declaration; the parser itself supports few charsets."""
     if opml.startswith((b"\xff\xfe", b"\xfe\xff")):
-        said = name = "utf-16"
+        declared = name = "utf-16"
     else:
         match = _XML_ENCODING.search(opml[:1000])
-        said = match[1].decode("ascii") if match else "utf-8"
-        name = web_charset(said) or ""  # Python has charsets that take hours for a megabyte
+        declared = match[1].decode("ascii") if match else "utf-8"
+        name = web_charset(declared) or ""  # Python has charsets that take hours for a megabyte
         if name.startswith("utf-16"):
-            name = "utf-8"  # it could not have been found
+            name = "utf-8"  # wrong: the declaration was found as ASCII
     try:
         return opml.decode(name)
     except (LookupError, UnicodeError) as error:
-        message = f"this is not OPML: line 1: it cannot be read as {said}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"this is not OPML: line 1: it cannot be read as {declared}") from error
 
 
 class _OpmlParser:
-    """Goes through the elements and collects what is an address."""
+    """Collects the URLs and names of the feeds in an OPML file."""
 
     def __init__(self, above: int) -> None:
         self.found: list[tuple[str, str]] = []
         self._above = above
-        self._begun = False
+        self._started = False
         self.parser = expat.ParserCreate("utf-8")
         self.parser.StartElementHandler = self._element
         self.parser.EntityDeclHandler = self._entity
         self.parser.ExternalEntityRefHandler = self._outside
 
     def _element(self, tag: str, attributes: dict[str, str]) -> None:
-        if not self._begun:
-            self._begun = True
+        if not self._started:
+            self._started = True
             if tag.lower() != "opml":
                 self._refuse(f"it begins with <{tag[:40]}>")
         if tag.lower() != "outline":
@@ -297,8 +291,7 @@ class _OpmlParser:
         self._refuse("it refers to other files, which is not supported")
 
     def _refuse(self, why: str) -> NoReturn:
-        message = f"this is not OPML: line {self._above + self.parser.CurrentLineNumber}: {why}"
-        raise ConfigError(message)
+        raise ConfigError(f"this is not OPML: line {self._above + self.parser.CurrentLineNumber}: {why}")
 
 
 class SourceRegistry:
@@ -310,7 +303,6 @@ class SourceRegistry:
     """
 
     def __init__(self, store: Store, profiles: dict[str, Profile] | None = None) -> None:
-        """Begin with the profiles that everybody has."""
         self._store = store
         self.profiles = dict(PROFILES) if profiles is None else profiles
 
@@ -352,8 +344,7 @@ class SourceRegistry:
         try:
             content = file.read_bytes()
         except OSError as error:
-            message = f"{file}: cannot be read: {error.strerror or error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
         if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<", b"\xff\xfe", b"\xfe\xff")):  # also in UTF-16
             return self.add_many(sources_from_opml(content, profile))
         return self.add_many(sources_from_list(content.decode("utf-8", "replace"), profile))
@@ -369,10 +360,8 @@ class SourceRegistry:
             return found[0]
         if found:
             numbers = ", ".join(f"{each.id} ({each.profile})" for each in found)
-            message = f"{len(found)} sources have that URL; choose one by its number: {numbers}"
-            raise ConfigError(message)
-        message = f"source {source} does not exist" if isinstance(source, int) else "no source has that URL"
-        raise ConfigError(message)
+            raise ConfigError(f"{len(found)} sources have that URL; choose one by its number: {numbers}")
+        raise ConfigError(f"source {source} does not exist" if isinstance(source, int) else "no source has that URL")
 
     def _find(self, source: int | str) -> list[Source]:
         if isinstance(source, int):
@@ -460,10 +449,11 @@ class SourceRegistry:
         try:
             return self.profiles[source.profile]
         except KeyError:
-            message = f"source {source.id} has the profile {source.profile!r}, which this app does not have"
-            raise ConfigError(message) from None
+            raise ConfigError(
+                f"source {source.id} has the profile {source.profile!r}, which this app does not have"
+            ) from None
 
-    def _change(self, source_id: int, change: "ChangeSource | Callable[..., SourceChange | None]") -> Transition | None:
+    def _change(self, source_id: int, change: ChangeSource) -> Transition | None:
         transitions = self._store.change_sources({source_id: (None, change)})
         announce_transitions(transitions)
         return transitions[0] if transitions else None

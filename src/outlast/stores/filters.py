@@ -56,3 +56,12 @@ def observed_delta(rows: Iterable[tuple[str, str, str, str, str, str]]) -> Count
         note = Note(error_type, error_message, category, fingerprint, "{}")
         delta.failure(FlowEvent(f"would_{decision}"), name, note)
     return delta
+
+
+_INDEXED = ("ids", "fingerprint", "task_type", "category")
+"""Filters of dead letters that have an index, the most selective first."""
+
+
+def by_filter(filters: DeadLetterFilter) -> str:
+    """Return the suffix of the statement that uses the most selective index for a filter."""
+    return next((f"_by_{name}" for name in _INDEXED if getattr(filters, name) is not None), "")

@@ -13,15 +13,15 @@ def open_store(url: str) -> tuple[Store, Path | None]:
     try:
         parts = urlsplit(url)
     except ValueError as error:  # the message does not show the URL, which may contain a password
-        message = f"the URL is not valid: {error}; use sqlite:///file.db, postgresql://… or memory://"
-        raise ConfigError(message) from None
+        raise ConfigError(
+            f"the URL is not valid: {error}; use sqlite:///file.db, postgresql://… or memory://"
+        ) from None
     if parts.scheme == "sqlite":
         from outlast.stores.sqlite.store import SqliteStore  # noqa: PLC0415  # only the store that is used
 
         name = parts.path.removeprefix("/")
         if parts.netloc or not name:
-            message = f"{url!r} has no file name; use sqlite:///relative.db or sqlite:////absolute.db"
-            raise ConfigError(message)
+            raise ConfigError(f"{url!r} has no file name; use sqlite:///relative.db or sqlite:////absolute.db")
         path = Path(name).absolute()
         return SqliteStore(path), path
     if parts.scheme in {"postgresql", "postgres"}:
@@ -33,8 +33,9 @@ def open_store(url: str) -> tuple[Store, Path | None]:
 
         store = MemoryStore()
         return store, store.db.path
-    message = f"the URL scheme {parts.scheme!r} is not supported; use sqlite:///file.db, postgresql://… or memory://"
-    raise ConfigError(message)
+    raise ConfigError(
+        f"the URL scheme {parts.scheme!r} is not supported; use sqlite:///file.db, postgresql://… or memory://"
+    )
 
 
 def spool_folder(url: object, file: Path | None) -> Path:

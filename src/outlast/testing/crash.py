@@ -93,21 +93,18 @@ def crash_at(
             end = f"ended with exit code {code} before {place!r}"
         passed = passed_points_text(map(json.loads, _read_text(folder, "passed").splitlines()))
         printed = f"It printed:\n{output[-_OUTPUT_SHOWN:]}" if output.strip() else "It printed nothing."
-        message = f"the program {end}, so it did not crash there; {passed}. {printed}"
-        raise NotReachedError(message)
+        raise NotReachedError(f"the program {end}, so it did not crash there; {passed}. {printed}")
 
 
 def _command(place: str, program: Any, args: tuple[Any, ...], crash: Mapping[str, Any]) -> tuple[list[str], bytes]:
     """Return the command to start, and its standard input."""
     if not callable(program):
         if args:
-            message = "a command takes no further arguments; add them to the command itself"
-            raise ConfigError(message)
+            raise ConfigError("a command takes no further arguments; add them to the command itself")
         if "." in place:
-            message = (
+            raise ConfigError(
                 f"a command can crash only at a point, not at {place}; add outlast.point(…) there, or give a function"
             )
-            raise ConfigError(message)
         return [str(each) for each in program], b""
     try:
         module, name, main = function_ref(program)
@@ -126,8 +123,7 @@ def _command(place: str, program: Any, args: tuple[Any, ...], crash: Mapping[str
     try:
         line = json.dumps(request).encode()
     except (TypeError, ValueError) as error:
-        message = f"the arguments cannot be sent to another process as JSON: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"the arguments cannot be sent to another process as JSON: {error}") from error
     return [sys.executable, "-P", "-c", _CHILD_PROGRAM, _PACKAGE_ROOT], line
 
 
@@ -140,8 +136,7 @@ def _run(command: list[str], stdin_data: bytes, env: Mapping[str, str], folder: 
                 command, stdin=stdin, stdout=output, stderr=output, env=dict(env), start_new_session=True
             )
         except OSError as error:
-            message = f"{command[0]} cannot be started: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{command[0]} cannot be started: {error}") from error
     ended = False
     try:
         ended = _wait_for_end(process, timeout)
@@ -209,8 +204,7 @@ def _load_module(name: str, file: str | None) -> Any:
             raise
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        message = f"{file} cannot be loaded as a module"
-        raise ImportError(message)
+        raise ImportError(f"{file} cannot be loaded as a module")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

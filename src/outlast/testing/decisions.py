@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from outlast.failure import Category, Failure
+from outlast.failure import Category, Failure, first_line
 from outlast.record import events
 from outlast.record.bus import subscribe
-from outlast.record.log_text import first_line, format_seconds
+from outlast.record.log_text import format_seconds
 
 _RETRIES = (events.Retrying, events.TaskRetrying)
 _DEFERRALS = (events.TaskDeferred,)

@@ -60,15 +60,15 @@ def sample_error(category: Category | str, *, retry_after: float | None = None) 
     elif wanted in _STATUSES:
         error = _http_error(*_STATUSES[wanted], retry_after)
     else:
-        message = f"{wanted} is not an answer of a server, so it has no retry_after; leave it out, or give an exception"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{wanted} is not an answer of a server, so it has no retry_after; leave it out, or give an exception"
+        )
     found = classify(error)
     if found.category is not wanted:
-        message = (
+        raise ConfigError(
             f"your rule {found.rule!r} classifies {type(error).__name__} ({error}) as {found.category}, not as "
             f"{wanted}; give the exception that is {wanted} in your program"
         )
-        raise ConfigError(message)
     return error
 
 
@@ -98,37 +98,20 @@ def _system_error(number: int) -> Exception:
     return OSError(number, os.strerror(number))  # Python creates the right subclass
 
 
-def _locked_error() -> Exception:
-    from sqlite3 import OperationalError  # noqa: PLC0415
-
-    return OperationalError("database is locked")
-
-
-def _integrity_error() -> Exception:
-    from sqlite3 import IntegrityError  # noqa: PLC0415
-
-    return IntegrityError("UNIQUE constraint failed: injected.id")
-
-
-def _json_error() -> Exception:
-    from json import JSONDecodeError  # noqa: PLC0415
-
-    return JSONDecodeError("Expecting value", "", 0)
-
-
-def _http_error_factory(category: Category) -> Callable[[], Exception]:
-    return lambda: _http_error(*_STATUSES[category])
+def _error_of(module: str, name: str, *args: object) -> Exception:
+    error: Exception = getattr(importlib.import_module(module), name)(*args)
+    return error
 
 
 _SAMPLES: dict[Category, Callable[[], Exception]] = {
     Category.NETWORK: lambda: _system_error(errno.ECONNRESET),
-    Category.DATABASE_BUSY: _locked_error,
+    Category.DATABASE_BUSY: lambda: _error_of("sqlite3", "OperationalError", "database is locked"),
     Category.SYSTEM: lambda: _system_error(errno.ENOSPC),
     Category.CONFIGURATION: lambda: ValueError("unknown url type: 'injected'"),
-    Category.INTEGRITY: _integrity_error,
-    Category.DATA: _json_error,
+    Category.INTEGRITY: lambda: _error_of("sqlite3", "IntegrityError", "UNIQUE constraint failed: injected.id"),
+    Category.DATA: lambda: _error_of("json", "JSONDecodeError", "Expecting value", "", 0),
     Category.UNKNOWN: lambda: RuntimeError("injected"),
-    **{category: _http_error_factory(category) for category in _STATUSES},
+    **{category: partial(_http_error, *answer) for category, answer in _STATUSES.items()},
 }
 
 
@@ -165,8 +148,7 @@ def find_patch_target(place: str) -> PatchTarget:
             found, kind = found.__func__, type(found)
     if isinstance(found, type) or not callable(found):
         what = "a class; name one of its methods" if isinstance(found, type) else f"a {type(found).__name__}"
-        message = f"{place} is {what}: a fault needs a function"
-        raise ConfigError(message)
+        raise ConfigError(f"{place} is {what}: a fault needs a function")
     while getattr(found, _INACTIVE_MARK, None) is True:  # from an earlier test, restored by another patch
         found = found.__wrapped__
     inner = _innermost_target(found)
@@ -195,13 +177,13 @@ def _find_owner(place: str) -> tuple[Any, str]:
             raise
         for done, name in enumerate(names[length:], length):
             if not hasattr(owner, name):
-                message = f"{'.'.join(names[:done])} has no attribute {name!r}, so there can be no fault at {place}"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"{'.'.join(names[:done])} has no attribute {name!r}, so there can be no fault at {place}"
+                )
             if done < len(names) - 1:
                 owner = getattr(owner, name)
         return owner, names[-1]
-    message = f"the module {names[0]!r} does not exist, so there can be no fault at {place}"
-    raise ConfigError(message)
+    raise ConfigError(f"the module {names[0]!r} does not exist, so there can be no fault at {place}")
 
 
 def _innermost_target(found: Any) -> PatchTarget | None:
@@ -280,10 +262,9 @@ def _set_attribute(owner: Any, name: str, new: Any, *, kind: Any = None) -> Undo
     try:
         setattr(owner, name, kind(new) if kind else new)
     except (AttributeError, TypeError) as error:
-        message = (
+        raise ConfigError(
             f"{name} of {owner!r} cannot be replaced ({error}); put the fault at a function of yours that calls it"
-        )
-        raise ConfigError(message) from error
+        ) from error
     return partial(setattr, owner, name, previous) if existed else partial(_delete_attribute, owner, name)
 
 
@@ -309,23 +290,13 @@ def failing(
         errors: The errors, in order.
     """
     remaining = iter(errors)
-    if is_coroutine_function(function):
 
-        async def call_async(*args: "Any", **kwargs: "Any") -> "Any":
-            error = next(remaining, None)
-            if error is not None:
-                raise error
-            return await function(*args, **kwargs)  # type: ignore[misc]  # a coroutine function
-
-        return call_async  # type: ignore[return-value]  # a coroutine function for a coroutine function
-
-    def call(*args: "Any", **kwargs: "Any") -> "Any":
+    def raise_next() -> None:
         error = next(remaining, None)
         if error is not None:
             raise error
-        return function(*args, **kwargs)
 
-    return call
+    return _with_hook(function, raise_next)
 
 
 ErrorSpec = Category | str | BaseException | type[BaseException]
@@ -420,8 +391,7 @@ class Faults:
         """
         __tracebackhide__ = True  # a failing test shows its own line
         if self._ended:
-            message = f"the faults have already ended; add the one at {place!r} while the test runs"
-            raise ConfigError(message)
+            raise ConfigError(f"the faults have already ended; add the one at {place!r} while the test runs")
         _check_numbers(times, after, rate)
         make_error = _error_factory(error, retry_after)
         fault = Fault(place, make_error, times=times, after=after, rate=rate, seed=seed, optional=optional)
@@ -437,11 +407,11 @@ class Faults:
             NotReachedError: If one was not; a fault that is not reached proves nothing.
         """
         for fault in self.all:
-            if fault.calls or fault.optional:
-                continue
-            passed = "" if "." in fault.place else f"; {passed_points_text(self._passed)}"
-            message = f"no call reached the fault at {fault.place!r}, so this test proves nothing about it{passed}"
-            raise NotReachedError(message)
+            if not fault.calls and not fault.optional:
+                passed = "" if "." in fault.place else f"; {passed_points_text(self._passed)}"
+                raise NotReachedError(
+                    f"no call reached the fault at {fault.place!r}, so this test proves nothing about it{passed}"
+                )
 
     def end(self) -> None:
         """Restore everything. Calls that still reach a fault do not fail any more."""
@@ -463,8 +433,9 @@ class Faults:
         if self._ended:  # a thread that is late
             return
         if "." in name:
-            message = f"the point {name!r} has a dot in its name, like a function; call it {name.replace('.', '-')!r}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"the point {name!r} has a dot in its name, like a function; call it {name.replace('.', '-')!r}"
+            )
         with self._lock:
             self._passed.append(name)
         self._raise_if_due(name)
@@ -494,17 +465,19 @@ def inject_faults() -> Iterator[Faults]:
 
 
 def with_call_hook(function: Callable[..., Any], hook: Callable[[], object]) -> Callable[..., Any]:
-    """Return a function that calls the hook first."""
+    """Return a function that calls the hook first, with the name of the function."""
+    return functools.wraps(function)(_with_hook(function, hook))
+
+
+def _with_hook(function: Callable[..., Any], hook: Callable[[], object]) -> Callable[..., Any]:
     if is_coroutine_function(function):
 
-        @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
             hook()
             return await function(*args, **kwargs)
 
         return call_async
 
-    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         hook()
         return function(*args, **kwargs)
@@ -518,21 +491,17 @@ def _error_factory(error: object, retry_after: float | None) -> Callable[[], Bas
         sample_error(error, retry_after=retry_after)  # raises now if it is not valid
         return lambda: sample_error(error, retry_after=retry_after)
     if retry_after is not None:
-        message = "retry_after needs a category; leave it out, and set the wait on your own exception"
-        raise ConfigError(message)
+        raise ConfigError("retry_after needs a category; leave it out, and set the wait on your own exception")
     if isinstance(error, BaseException):
         return lambda: error.with_traceback(None)
     if isinstance(error, type) and issubclass(error, BaseException):
         return error
-    message = f"{error!r} is not an error; give a category, an exception or an exception class"
-    raise ConfigError(message)
+    raise ConfigError(f"{error!r} is not an error; give a category, an exception or an exception class")
 
 
 def _check_numbers(times: object, after: object, rate: float | None) -> None:
     for what, number, least in (("times", times, 1), ("after", after, 0)):
         if number is not None and (type(number) is not int or number < least):
-            message = f"{what} is {number!r}; give a whole number, {least} or more"
-            raise ConfigError(message)
+            raise ConfigError(f"{what} is {number!r}; give a whole number, {least} or more")
     if rate is not None and not 0 < rate <= 1:
-        message = f"rate is {rate!r}; give a share of the calls, above 0 and up to 1"
-        raise ConfigError(message)
+        raise ConfigError(f"rate is {rate!r}; give a share of the calls, above 0 and up to 1")

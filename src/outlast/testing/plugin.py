@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from outlast.testing.faults import Faults
     from outlast.testing.store_fixtures import AppMaker
 
-__all__: list[str] = []
-
 _STORES = ("sqlite", "postgres")
 _ENVIRONMENT = "OUTLAST_TEST_POSTGRES"
 _faults: "pytest.StashKey[Faults]" = pytest.StashKey()
@@ -61,8 +59,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     stores = marker.args or _STORES
     unknown = [each for each in stores if each not in _STORES]
     if unknown:
-        message = f"outlast_stores: {unknown[0]!r} is not a valid store; choose from: {', '.join(_STORES)}"
-        raise pytest.UsageError(message)
+        raise pytest.UsageError(
+            f"outlast_stores: {unknown[0]!r} is not a valid store; choose from: {', '.join(_STORES)}"
+        )
     metafunc.parametrize("outlast_url", stores, indirect=True)
 
 

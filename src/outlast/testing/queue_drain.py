@@ -11,10 +11,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.errors import ConfigError, LeaseLostError
+from outlast.failure import first_line
 from outlast.ports.rows import DeadLetter, DeadLetterFilter, Kind, Status, TaskFilter
 from outlast.record.bus import subscribe
 from outlast.record.events import Event, TaskEnded, TaskRescued
-from outlast.record.log_text import first_line, format_seconds
+from outlast.record.log_text import format_seconds
 from outlast.testing.clock import FakeClock, current_fake_clock, fake_clock
 
 if TYPE_CHECKING:
@@ -83,8 +84,7 @@ def drain(app: "App", *, limit: int = 1000, concurrency: int = 10, processes: bo
     """
     with suppress(RuntimeError):
         asyncio.get_running_loop()
-        message = "an event loop is already running; use: await drain_async(app)"
-        raise ConfigError(message)
+        raise ConfigError("an event loop is already running; use: await drain_async(app)")
     return asyncio.run(drain_async(app, limit=limit, concurrency=concurrency, processes=processes))
 
 
@@ -139,20 +139,18 @@ class _AttemptCounter:
 
     def check(self) -> None:
         if self.idle > _IDLE:
-            message = (
+            raise AssertionError(
                 "some tasks never become due; a rate limit that uses the clock of PostgreSQL may be too slow for a test"
             )
-            raise AssertionError(message)
         if self.worker is None or not self.worker.stopping:
             return
         if self.attempts.total() <= self.limit:  # stopped from outside
             raise KeyboardInterrupt
         counts = ", ".join(f"{name} {times} times" for name, times in self.attempts.most_common(5))
-        message = (
+        raise AssertionError(
             f"there are still tasks after {self.limit} attempts ({counts}). A task that enqueues itself again never "
             "ends; if so many attempts are right, give drain a higher limit"
         )
-        raise AssertionError(message)
 
     def drained(self, seconds: float, dead_letters: list[DeadLetter]) -> Drained:
         counts = self.outcomes
@@ -199,12 +197,11 @@ def _expire_dead_workers(store: "Store") -> None:
 
 
 def _process_exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    with suppress(PermissionError):  # a process of another user
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
     return True
 
 

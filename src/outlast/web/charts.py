@@ -189,16 +189,11 @@ def sparkline(counts: Sequence[int], label: str) -> Sparkline:
     """
     most = max(counts, default=0)
     width = 100.0 / max(len(counts), 1)
+    heights = [_height(number, most, 100.0, 10.0) for number in counts]
     bars = tuple(
-        Bar(
-            _rounded(place * width),
-            _rounded(100.0 - _height(number, most, 100.0, 10.0)),
-            _rounded(width * _BAR_SHARE),
-            _rounded(_height(number, most, 100.0, 10.0)),
-            "",
-        )
-        for place, number in enumerate(counts)
-        if number
+        Bar(_rounded(place * width), _rounded(100.0 - height), _rounded(width * _BAR_SHARE), _rounded(height), "")
+        for place, height in enumerate(heights)
+        if height
     )
     return Sparkline(bars, f"{label}: {count(sum(counts))}")
 

@@ -8,45 +8,41 @@ import json
 import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import anyio.to_thread
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
+from outlast.app import App
 from outlast.errors import ConfigError
 from outlast.queue.audit import audit_disabled, write_audit
 from outlast.web.access.callers import Caller, Role, get_caller
-from outlast.web.access.hosts import is_https
+from outlast.web.access.hosts import cookie_attributes
 from outlast.web.filters import MAX_SELECTED
 from outlast.web.forms import read_form
 from outlast.web.headers import get_nonce
-from outlast.web.rendering import SIGN_OUT
+from outlast.web.live import LiveHub
+from outlast.web.rendering import SIGN_OUT, Assets, Renderer
 from outlast.web.routing import (
     APP_PLACEHOLDER,
     ActionResult,
     ActionRoute,
+    Form,
     FormError,
     NotFoundError,
+    PageData,
     PageRequest,
     PageRoute,
     decode_segment,
     query_params,
     url_prefix,
 )
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from outlast.app import App
-    from outlast.web.live import LiveHub
-    from outlast.web.rendering import Assets, Renderer
-
 
 MAX_EXACT_INTEGER = 2**53 - 1
 """Largest integer that every JSON parser holds exactly; larger ones are sent as text."""
@@ -71,30 +67,24 @@ def plain_data(value: object) -> Any:
         TypeError: If it contains a type that JSON cannot represent.
     """
     if isinstance(value, Enum):
-        return plain_data(value.value)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str(value)  # also of Markup
-    if isinstance(value, int | float):
-        return _plain_number(value)
-    if isinstance(value, datetime | date | timedelta):
-        return _plain_time(value)
-    return _plain_collection(value)
-
-
-def _plain_number(value: Any) -> float | str | None:
-    if isinstance(value, int):
-        return int(value) if -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER else str(int(value))
-    return value if math.isfinite(value) else None
-
-
-def _plain_time(value: date | timedelta) -> str | float:
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        value = value.astimezone(UTC)
-    return value.isoformat()
+        value = value.value
+    match value:
+        case str():
+            return str(value)  # also of Markup
+        case None | bool():
+            return value
+        case int():
+            return int(value) if abs(value) <= MAX_EXACT_INTEGER else str(int(value))
+        case float():
+            return value if math.isfinite(value) else None
+        case timedelta():
+            return value.total_seconds()
+        case datetime() if value.tzinfo is not None:
+            return value.astimezone(UTC).isoformat()
+        case date():
+            return value.isoformat()
+        case _:
+            return _plain_collection(value)
 
 
 def _plain_collection(value: object) -> Any:
@@ -108,8 +98,7 @@ def _plain_collection(value: object) -> Any:
         return [plain_data(each) for each in value]
     if isinstance(value, AbstractSet):
         return sorted((plain_data(each) for each in value), key=str)
-    message = f"JSON cannot represent a {type(value).__name__}"
-    raise TypeError(message)
+    raise TypeError(f"JSON cannot represent a {type(value).__name__}")
 
 
 def _plain_key(key: object) -> str:
@@ -119,8 +108,7 @@ def _plain_key(key: object) -> str:
         return key
     if type(key) is int:
         return str(key)
-    message = f"a {type(key).__name__} cannot be a key in JSON"
-    raise TypeError(message)
+    raise TypeError(f"a {type(key).__name__} cannot be a key in JSON")
 
 
 # A notice is stored in the session. A mounted dashboard has no sessions, so the browser keeps the notice in a cookie.
@@ -225,7 +213,7 @@ def _audit_subject(action: ActionRoute, page_request: PageRequest) -> str:
     return f"{kind}:{values[0]}" if values else kind
 
 
-def _audit_detail(form: Mapping[str, list[str]]) -> dict[str, Any]:
+def _audit_detail(form: Form) -> dict[str, Any]:
     shown = {name: _audited_value(name, values) for name, values in form.items() if name in AUDITED_FIELDS}
     others = sorted(name for name in form if name not in AUDITED_FIELDS and name != _REASON_FIELD)[:_MAX_FIELD_NAMES]
     given = {name: value for name, value in shown.items() if value not in ("", [])}
@@ -243,7 +231,6 @@ API_PREFIX = "/api"
 _THREADS = 8
 _CACHE_FOREVER = "public, max-age=31536000, immutable"
 T = TypeVar("T")
-Endpoint = Callable[["Request"], Awaitable[Response]]
 
 
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -252,7 +239,7 @@ def json_response(value: object, status: int = 200, headers: Mapping[str, str] |
 
 
 class Endpoints:
-    """Makes the endpoints of the site. The access middleware runs before all of them.
+    """The endpoints of the site. The access middleware runs before all of them.
 
     Args:
         app: The app that the dashboard shows.
@@ -265,10 +252,10 @@ class Endpoints:
 
     def __init__(
         self,
-        app: "App",
-        renderer: "Renderer",
-        assets: "Assets",
-        hub: "LiveHub",
+        app: App,
+        renderer: Renderer,
+        assets: Assets,
+        hub: LiveHub,
         pages: Sequence[PageRoute] = (),
         reference: str = APP_PLACEHOLDER,
     ) -> None:
@@ -279,67 +266,48 @@ class Endpoints:
         self._signer = NoticeSigner()
         self._limiter = anyio.CapacityLimiter(_THREADS)
 
-    def page(self, page: PageRoute) -> Endpoint:
-        """Return the endpoint of a page."""
+    async def page(self, page: PageRoute, request: Request) -> Response:
+        """Respond with a page."""
+        page_request = self._page_request(request, {})
+        notice, delete_cookie = self._take_notice(request)
+        response = await self._page_response(request, page, page_request, {"notice": notice})
+        if delete_cookie:
+            response.delete_cookie(NOTICE_COOKIE, **cookie_attributes(request.scope, url_prefix(request)))
+        return response
 
-        async def answer(request: "Request") -> Response:
-            page_request = self._page_request(request, {})
-            notice, delete_cookie = self._take_notice(request)
-            common = self.common(request, page.name) | {"notice": notice, "query": page_request.query}
-            html = await self._in_thread(partial(self._page_html, page, page_request, common, url_prefix(request)))
-            response = HTMLResponse(html)
-            if delete_cookie:
-                response.delete_cookie(NOTICE_COOKIE, url_prefix(request) or "/", httponly=True, samesite="strict")
-            return response
+    async def json_page(self, page: PageRoute, request: Request) -> Response:
+        """Respond with the JSON of a page."""
+        page_request = self._page_request(request, {})
+        body = await self._in_thread(lambda: encode_json(page.read(page_request)))
+        return Response(body, media_type="application/json")
 
-        return answer
-
-    def json_page(self, page: PageRoute) -> Endpoint:
-        """Return the JSON endpoint of a page."""
-
-        async def answer(request: "Request") -> Response:
-            page_request = self._page_request(request, {})
-            body = await self._in_thread(lambda: encode_json(page.read(page_request)))
-            return Response(body, media_type="application/json")
-
-        return answer
-
-    def action(self, action: ActionRoute) -> Endpoint:
-        """Return the endpoint of an action's form."""
-
-        async def answer(request: "Request") -> Response:
-            page_request = self._page_request(request, await read_form(request))
-            try:
-                done = await self._in_thread(lambda: run_action(action, page_request))
-            except FormError as error:
-                return await self._show_form_again(request, page_request, error)
-            response = Response(status_code=303)
-            response.headers["location"] = _redirect_location(url_prefix(request), done.to)
-            self._store_notice(request, response, Notice(done.message, done.ok))
-            return response
-
-        return answer
-
-    def json_action(self, action: ActionRoute) -> Endpoint:
-        """Return the JSON endpoint of an action."""
-
-        async def answer(request: "Request") -> Response:
-            page_request = self._page_request(request, await read_form(request, takes_json=True))
+    async def action(self, action: ActionRoute, request: Request) -> Response:
+        """Run an action whose form was sent, and redirect to the next page."""
+        page_request = self._page_request(request, await read_form(request))
+        try:
             done = await self._in_thread(lambda: run_action(action, page_request))
-            return json_response({**done.data, "ok": done.ok, "message": done.message})
+        except FormError as error:
+            return await self._show_form_again(request, page_request, error)
+        path = quote(done.to.lstrip("/\\"), safe="/%?=&+:@!$'()*,;~-._#")  # always a path of this site
+        response = Response(status_code=303, headers={"location": f"{url_prefix(request)}/{path}"})
+        self._store_notice(request, response, Notice(done.message, done.ok))
+        return response
 
-        return answer
+    async def json_action(self, action: ActionRoute, request: Request) -> Response:
+        """Run an action, and respond with its result as JSON."""
+        page_request = self._page_request(request, await read_form(request, takes_json=True))
+        done = await self._in_thread(lambda: run_action(action, page_request))
+        return json_response({**done.data, "ok": done.ok, "message": done.message})
 
-    async def asset(self, request: "Request") -> Response:
+    async def asset(self, request: Request) -> Response:
         """Respond with a static file."""
         name = decode_segment(request.path_params["name"])
         asset = self._assets.find(name)
         if asset is None:
-            message = f"file {name:.100} does not exist"
-            raise NotFoundError(message)
+            raise NotFoundError(f"file {name:.100} does not exist")
         return Response(asset.body, headers={"Cache-Control": _CACHE_FOREVER, "Content-Type": asset.kind})
 
-    async def metrics(self, request: "Request") -> Response:
+    async def metrics(self, request: Request) -> Response:
         """Respond to a Prometheus scrape."""
         _require_caller(request)
         from outlast.observe.prometheus import exposition  # noqa: PLC0415  # needs an extra
@@ -350,7 +318,7 @@ class Endpoints:
             return Response(f"{error}\n", 404, media_type="text/plain")
         return Response(body, headers={"Content-Type": kind})
 
-    async def events(self, request: "Request") -> Response:
+    async def events(self, request: Request) -> Response:
         """Respond with a stream of events that ends when the caller loses access."""
         caller = _require_caller(request)
         view = query_params(request.scope).get("view", "")
@@ -360,7 +328,7 @@ class Endpoints:
         stream = self._hub.stream(view, url_prefix(request), caller.still_allowed)
         return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
 
-    def common(self, request: "Request", active: str) -> dict[str, Any]:
+    def common(self, request: Request, active: str) -> dict[str, Any]:
         """Return the values that every template needs.
 
         Args:
@@ -386,30 +354,35 @@ class Endpoints:
             "form_error": "",
         }
 
-    async def _show_form_again(self, request: "Request", page_request: PageRequest, error: FormError) -> Response:
+    async def _show_form_again(self, request: Request, page_request: PageRequest, error: FormError) -> Response:
         """Respond with the page of a form, with the input and its error."""
         page = self._pages[error.page]
         page_request = page_request._replace(query=error.query)
-        typed = {name: values[0] for name, values in page_request.form.items() if values}
-        common = self.common(request, page.name)
-        common |= {"query": page_request.query, "typed": typed, "form_error": str(error)}
-        html = await self._in_thread(partial(self._page_html, page, page_request, common, url_prefix(request)))
-        return HTMLResponse(html, 400)
+        more = {"typed": page_request.typed(), "form_error": str(error)}
+        return await self._page_response(request, page, page_request, more, 400)
 
-    def _page_html(self, page: PageRoute, page_request: PageRequest, common: Mapping[str, Any], prefix: str) -> str:
-        return self._renderer.render(page.template, prefix, {**common, **page.read(page_request)})
+    async def _page_response(
+        self, request: Request, page: PageRoute, page_request: PageRequest, more: PageData, status: int = 200
+    ) -> Response:
+        common = {**self.common(request, page.name), "query": page_request.query, **more}
+        prefix = url_prefix(request)
+
+        def render() -> str:
+            return self._renderer.render(page.template, prefix, {**common, **page.read(page_request)})
+
+        return HTMLResponse(await self._in_thread(render), status)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(function, limiter=self._limiter)
 
-    def _page_request(self, request: "Request", form: Mapping[str, list[str]]) -> PageRequest:
+    def _page_request(self, request: Request, form: Form) -> PageRequest:
         caller = _require_caller(request)
         path = {name: decode_segment(value) for name, value in request.path_params.items()}
         is_operator = caller.role is Role.OPERATOR
         query = query_params(request.scope)
         return PageRequest(self._app, path, query, is_operator, form, caller.who, self._site_state, self._reference)
 
-    def _take_notice(self, request: "Request") -> tuple[Notice | None, bool]:
+    def _take_notice(self, request: Request) -> tuple[Notice | None, bool]:
         """Return the notice of the last action, and whether its cookie must be deleted."""
         session = _require_caller(request).session
         if request.method == "HEAD":  # nobody sees it
@@ -420,7 +393,7 @@ class Endpoints:
         value = request.cookies.get(NOTICE_COOKIE)
         return (None, False) if value is None else (self._signer.notice(value), True)
 
-    def _store_notice(self, request: "Request", response: Response, notice: Notice) -> None:
+    def _store_notice(self, request: Request, response: Response, notice: Notice) -> None:
         session = _require_caller(request).session
         if session is not None:
             session.notice = notice
@@ -429,21 +402,12 @@ class Endpoints:
             NOTICE_COOKIE,
             self._signer.value(notice),
             max_age=NOTICE_SECONDS,
-            path=url_prefix(request) or "/",
-            secure=is_https(request.scope),
-            httponly=True,
-            samesite="strict",
+            **cookie_attributes(request.scope, url_prefix(request)),
         )
 
 
-def _require_caller(request: "Request") -> Caller:
+def _require_caller(request: Request) -> Caller:
     caller = get_caller(request.scope)
     if caller is None:  # a safeguard: the middleware runs before every endpoint
-        message = "the request has no caller; the access middleware is missing"
-        raise RuntimeError(message)
+        raise RuntimeError("the request has no caller; the access middleware is missing")
     return caller
-
-
-def _redirect_location(prefix: str, path: str) -> str:
-    """Return the target of a redirect, which is always a path of this site."""
-    return prefix + "/" + quote(path.lstrip("/\\"), safe="/%?=&+:@!$'()*,;~-._#")

@@ -2,23 +2,18 @@
 
 import logging
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from outlast.errors import SchemaError
 from outlast.web.access.callers import TooManyAttemptsError, get_caller
-from outlast.web.endpoints import API_PREFIX, json_response
+from outlast.web.endpoints import API_PREFIX, Endpoints, json_response
 from outlast.web.forms import FormMediaTypeError, FormTooLargeError
+from outlast.web.rendering import Renderer
 from outlast.web.routing import InvalidInputError, NotFoundError, url_prefix
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from outlast.web.endpoints import Endpoints
-    from outlast.web.rendering import Renderer
-
 
 log = logging.getLogger("outlast.web")
 _DRIVER_PACKAGES = {"sqlite3", "psycopg", "psycopg_pool"}
@@ -72,8 +67,9 @@ def error_page_for(error: Exception) -> ErrorPage:
 
 
 def _log_error(error: Exception) -> ErrorPage:
+    from outlast.failure import first_line  # noqa: PLC0415  # only for errors
     from outlast.queue.masking import masked_text  # noqa: PLC0415  # only for errors
-    from outlast.record.log_text import first_line, traceback_of  # noqa: PLC0415  # only for errors
+    from outlast.record.log_text import traceback_of  # noqa: PLC0415  # only for errors
 
     summary = f"{type(error).__name__}: {first_line(masked_text(str(error)))}"
     if isinstance(error, SchemaError):
@@ -95,7 +91,7 @@ def _is_store_error(error: Exception) -> bool:
 _ACCESS_DENIED = ErrorPage(403, "Access denied", "You do not have access to this dashboard.")
 
 
-def is_api_request(request: "Request") -> bool:
+def is_api_request(request: Request) -> bool:
     """Return whether a request has a path below ``/api``, also one that does not exist."""
     path: str = request.scope["path"]
     return path == API_PREFIX or path.startswith(f"{API_PREFIX}/")
@@ -109,10 +105,10 @@ class ErrorResponder:
         renderer: Renders templates.
     """
 
-    def __init__(self, endpoints: "Endpoints", renderer: "Renderer") -> None:
+    def __init__(self, endpoints: Endpoints, renderer: Renderer) -> None:
         self._endpoints, self._renderer = endpoints, renderer
 
-    async def respond(self, request: "Request", page: ErrorPage) -> Response:
+    async def respond(self, request: Request, page: ErrorPage) -> Response:
         """Return an error page, or JSON for a path below ``/api``."""
         headers = dict(page.headers)
         if is_api_request(request):
@@ -125,14 +121,14 @@ class ErrorResponder:
             html = self._html(request, page, "_bare.html")
         return HTMLResponse(html, page.status, headers)
 
-    async def respond_to_error(self, request: "Request", error: Exception) -> Response:
+    async def respond_to_error(self, request: Request, error: Exception) -> Response:
         """Return the response to an exception."""
         return await self.respond(request, error_page_for(error))
 
-    async def deny_access(self, request: "Request") -> Response:
+    async def deny_access(self, request: Request) -> Response:
         """Return the response to an unknown caller of a dashboard without a sign-in."""
         return await self.respond(request, _ACCESS_DENIED)
 
-    def _html(self, request: "Request", page: ErrorPage, frame: str) -> str:
+    def _html(self, request: Request, page: ErrorPage, frame: str) -> str:
         values = self._endpoints.common(request, "") | {"frame": frame, "trouble": page}
         return self._renderer.render("error.html", url_prefix(request), values)

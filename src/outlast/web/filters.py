@@ -1,6 +1,6 @@
 """Parse and check filters, form fields, selected rows and page numbers, before they reach the store."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -8,14 +8,14 @@ from urllib.parse import parse_qsl, urlencode
 from outlast.failure import Category
 from outlast.ports.rows import DeadLetterFilter, Reason
 from outlast.units import DURATION_FORMAT, parse_duration
-from outlast.web.routing import InvalidInputError, NotFoundError, parse_row_number
+from outlast.web.routing import Form, InvalidInputError, NotFoundError, Query, parse_row_number
 
 MAX_SELECTED = 500
 """Most rows that one action accepts."""
 _MAX_TEXT_CHARS = 200
 
 
-def text_param(query: Mapping[str, str], name: str) -> str | None:
+def text_param(query: Query, name: str) -> str | None:
     """Return a text of the query; None if it is missing or empty.
 
     Raises:
@@ -23,12 +23,11 @@ def text_param(query: Mapping[str, str], name: str) -> str | None:
     """
     text = query.get(name, "").strip()
     if len(text) > _MAX_TEXT_CHARS:
-        message = f"{name} has {len(text)} characters; at most {_MAX_TEXT_CHARS} are allowed"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{name} has {len(text)} characters; at most {_MAX_TEXT_CHARS} are allowed")
     return text or None
 
 
-def choice_param(query: Mapping[str, str], name: str, choices: Iterable[str]) -> str | None:
+def choice_param(query: Query, name: str, choices: Iterable[str]) -> str | None:
     """Return a word of the query, in any case; None if it is missing or empty.
 
     Raises:
@@ -38,11 +37,10 @@ def choice_param(query: Mapping[str, str], name: str, choices: Iterable[str]) ->
     words = {word.lower(): word for word in choices}
     if text is None or text.lower() in words:
         return None if text is None else words[text.lower()]
-    message = f"{text!r} is not a valid {name}; choose one of: {', '.join(words)}"
-    raise InvalidInputError(message)
+    raise InvalidInputError(f"{text!r} is not a valid {name}; choose one of: {', '.join(words)}")
 
 
-def row_param(query: Mapping[str, str], name: str = "before") -> int | None:
+def row_param(query: Query, name: str = "before") -> int | None:
     """Return the number of the row after which a page begins; None for the first page.
 
     Args:
@@ -53,14 +51,10 @@ def row_param(query: Mapping[str, str], name: str = "before") -> int | None:
         InvalidInputError: If it is not a row number.
     """
     text = query.get(name)
-    try:
-        return None if text is None else parse_row_number(text)
-    except NotFoundError:
-        message = f"{name} is {text!r:.50}; it must be a row number"
-        raise InvalidInputError(message) from None
+    return None if text is None else _row_number(text, f"{name} is {text!r:.50}; it must be a row number")
 
 
-def time_param(query: Mapping[str, str], name: str, now: datetime) -> datetime | None:
+def time_param(query: Query, name: str, now: datetime) -> datetime | None:
     """Return a time of the query; None if it is missing or empty.
 
     Args:
@@ -83,8 +77,9 @@ def time_param(query: Mapping[str, str], name: str, now: datetime) -> datetime |
         ago = parse_duration(text)
         if ago is not None:
             return (now - timedelta(seconds=ago)).replace(second=0, microsecond=0)
-        message = f"{name} is {text!r}; it must be a time in UTC such as 2026-11-15T10:00, or an age: 15m, 2h, 3d"
-        raise InvalidInputError(message) from None
+        raise InvalidInputError(
+            f"{name} is {text!r}; it must be a time in UTC such as 2026-11-15T10:00, or an age: 15m, 2h, 3d"
+        ) from None
 
 
 def duration_field(text: str, name: str) -> float:
@@ -95,25 +90,11 @@ def duration_field(text: str, name: str) -> float:
     """
     seconds = parse_duration(text)
     if seconds is None:
-        message = f"{name} is {text[:50]!r}; {DURATION_FORMAT}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{name} is {text[:50]!r}; {DURATION_FORMAT}")
     return seconds
 
 
-def form_text(form: Mapping[str, list[str]], name: str, longest: int = 500) -> str:
-    """Return the text of a form field without surrounding spaces; empty if it is missing.
-
-    Raises:
-        InvalidInputError: If it is too long.
-    """
-    text = "".join(form.get(name, [])[:1]).strip()
-    if len(text) > longest:
-        message = f"{name} has {len(text)} characters; at most {longest} are allowed"
-        raise InvalidInputError(message)
-    return text
-
-
-def selected_rows(form: Mapping[str, list[str]], what: str) -> list[int]:
+def selected_rows(form: Form, what: str) -> list[int]:
     """Return the numbers of the selected rows, each once, in their order.
 
     Args:
@@ -125,23 +106,22 @@ def selected_rows(form: Mapping[str, list[str]], what: str) -> list[int]:
     """
     texts = list(dict.fromkeys(form.get("number", [])))
     if not texts:
-        message = f"no {what} was selected"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"no {what} was selected")
     if len(texts) > MAX_SELECTED:
-        message = f"{len(texts)} {what}s are selected; select at most {MAX_SELECTED}, or use the command line"
-        raise InvalidInputError(message)
-    return [_selected_row(text, what) for text in texts]
+        raise InvalidInputError(
+            f"{len(texts)} {what}s are selected; select at most {MAX_SELECTED}, or use the command line"
+        )
+    return [_row_number(text, f"{text!r:.50} is not the number of a {what}") for text in texts]
 
 
-def _selected_row(text: str, what: str) -> int:
+def _row_number(text: str, message: str) -> int:
     try:
         return parse_row_number(text)
     except NotFoundError:
-        message = f"{text!r:.50} is not the number of a {what}"
         raise InvalidInputError(message) from None
 
 
-def return_path(form: Mapping[str, list[str]], path: str, names: Iterable[str], more: Mapping[str, str]) -> str:
+def return_path(form: Form, path: str, names: Iterable[str], more: Query) -> str:
     """Return the path of the list that an action came from, with its filter.
 
     Args:
@@ -160,7 +140,7 @@ DEAD_LETTER_PARAMS = ("category", "task", "group", "reason", "queue", "since", "
 """Filter parameters of dead letters; pages and the command line share these names."""
 
 
-def dead_letter_filter(query: Mapping[str, str], now: datetime, limit: int | None = None) -> DeadLetterFilter:
+def dead_letter_filter(query: Query, now: datetime, limit: int | None = None) -> DeadLetterFilter:
     """Return the filter of dead letters.
 
     Args:
@@ -207,7 +187,7 @@ class PagePosition(NamedTuple):
     more: int
 
 
-def paginate(rows: Sequence[T], query: Mapping[str, str], name: str, size: int) -> tuple[Sequence[T], PagePosition]:
+def paginate(rows: Sequence[T], query: Query, name: str, size: int) -> tuple[Sequence[T], PagePosition]:
     """Return the rows of a page and its position. A number beyond the last page gives the last page.
 
     Args:
@@ -221,8 +201,7 @@ def paginate(rows: Sequence[T], query: Mapping[str, str], name: str, size: int) 
     """
     text = query.get(name, "1")
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_PAGE_DIGITS and int(text)):
-        message = f"{name} is {text!r:.50}; it must be a page number"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{name} is {text!r:.50}; it must be a page number")
     last = max(1, -(-len(rows) // size))
     number = min(int(text), last)
     shown = rows[(number - 1) * size : number * size]

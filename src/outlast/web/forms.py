@@ -2,14 +2,10 @@
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl
 
-from outlast.web.routing import InvalidInputError, check_text
+from starlette.requests import Request
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
+from outlast.web.routing import Form, InvalidInputError, check_text, parse_pairs
 
 MAX_FORM_BYTES = 1024 * 1024
 """Most bytes of a body."""
@@ -26,9 +22,7 @@ class FormMediaTypeError(Exception):
     """The body has a media type that is not supported: 415."""
 
 
-async def read_form(
-    request: "Request", *, most: int = MAX_FORM_BYTES, takes_json: bool = False
-) -> dict[str, list[str]]:
+async def read_form(request: Request, *, most: int = MAX_FORM_BYTES, takes_json: bool = False) -> Form:
     """Return the fields of a body, each with all its values.
 
     Args:
@@ -52,7 +46,7 @@ async def read_form(
     raise FormMediaTypeError
 
 
-async def _read_body(request: "Request", most: int) -> bytes:
+async def _read_body(request: Request, most: int) -> bytes:
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or len(length) > 18 or int(length) > most:  # noqa: PLR2004  # digits
         raise FormTooLargeError
@@ -65,34 +59,24 @@ async def _read_body(request: "Request", most: int) -> bytes:
                     raise FormTooLargeError
                 parts.append(part)
     except TimeoutError:
-        message = "the request body did not arrive in time"
-        raise InvalidInputError(message) from None
+        raise InvalidInputError("the request body did not arrive in time") from None
     return b"".join(parts)
 
 
-def _parse_form(body: bytes) -> dict[str, list[str]]:
+def _parse_form(body: bytes) -> Form:
     form: dict[str, list[str]] = {}
-    try:
-        pairs = parse_qsl(
-            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FORM_FIELDS
-        )
-    except ValueError:  # UnicodeError is one
-        message = "the form is not valid UTF-8, or has too many fields"
-        raise InvalidInputError(message) from None
-    for name, value in pairs:
-        form.setdefault(check_text(name), []).append(check_text(value))
+    for name, value in parse_pairs(body, "form", _MAX_FORM_FIELDS, keep_blank=True):
+        form.setdefault(name, []).append(value)
     return form
 
 
-def _parse_json(body: bytes) -> dict[str, list[str]]:
+def _parse_json(body: bytes) -> Form:
     try:
         sent = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
-        message = "the body is not valid JSON"
-        raise InvalidInputError(message) from None
+        raise InvalidInputError("the body is not valid JSON") from None
     if not isinstance(sent, dict):
-        message = "the body is not a JSON object"
-        raise InvalidInputError(message)
+        raise InvalidInputError("the body is not a JSON object")
     form = {}
     for name, value in sent.items():
         values = value if isinstance(value, list) else [value]
@@ -105,5 +89,4 @@ def _field_text(name: str, value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    message = f"{name!r} must be a text, a number, or a list of these"
-    raise InvalidInputError(message)
+    raise InvalidInputError(f"{name!r} must be a text, a number, or a list of these")

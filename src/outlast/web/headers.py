@@ -1,11 +1,8 @@
 """Security headers of every response: content security policy, referrer policy and caching."""
 
 import secrets
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from starlette.types import Message, Scope, Send
-
+from starlette.types import Message, Scope, Send
 
 _NONCE_KEY = "outlast.nonce"
 _CACHE_CONTROL = b"cache-control"
@@ -18,35 +15,25 @@ _SECURITY_HEADERS = (
 )
 
 
-def new_nonce() -> str:
-    """Return a nonce that allows the scripts and styles of one response, and no injected ones."""
-    return secrets.token_urlsafe(18)
-
-
-def set_nonce(scope: "Scope", nonce: str) -> None:
-    """Store the nonce of a response for the templates."""
-    scope[_NONCE_KEY] = nonce
-
-
-def get_nonce(scope: "Scope") -> str:
-    """Return the nonce of a response."""
+def get_nonce(scope: Scope) -> str:
+    """Return the nonce of a response, which allows its own scripts and styles, and no injected ones."""
     nonce: str = scope[_NONCE_KEY]
     return nonce
 
 
-def with_security_headers(scope: "Scope", send: "Send", nonce: str) -> "Send":
+def with_security_headers(scope: Scope, send: Send) -> Send:
     """Return a send function that adds the security headers, and sends no body for HEAD.
 
     Args:
-        scope: Scope of the request.
+        scope: Scope of the request; gets the nonce of the response.
         send: The server's send function.
-        nonce: Nonce of this response.
     """
+    nonce = scope[_NONCE_KEY] = secrets.token_urlsafe(18)
     ours = ((b"content-security-policy", _content_security_policy(nonce).encode()), *_SECURITY_HEADERS)
     names = {name for name, _ in ours}
     is_head = scope["method"] == "HEAD"
 
-    async def send_with_headers(message: "Message") -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             kept = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
             if not any(name.lower() == _CACHE_CONTROL for name, _ in kept):

@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -14,6 +14,7 @@ from outlast.report.overview import badges
 from outlast.web.pages.overview import LIVE_RANGES, PULSE_STEP, PULSE_WINDOW, Board, BoardReader, overview_data
 from outlast.web.pages.replays import MAX_LISTED, is_replay_view, replay_update
 from outlast.web.pages.tasks import task_mark, task_update, watched_task_ids
+from outlast.web.routing import PageData
 
 if TYPE_CHECKING:
     from outlast.app import App
@@ -38,17 +39,13 @@ class EventLog:
         self._number = 0
         self._events: dict[str, tuple[int, str]] = {}
 
-    def publish_pulse(self, data: Mapping[str, Any]) -> None:
+    def publish_pulse(self, data: PageData) -> None:
         """Publish what every page shows. This also clears an error."""
-        with self._lock:
-            self._events.pop(_ERROR_EVENT, None)
-            self._publish(_PULSE_EVENT, encode_event(_PULSE_EVENT, data))
+        self._publish_instead(_ERROR_EVENT, _PULSE_EVENT, data)
 
     def publish_error(self, text: str) -> None:
         """Publish that the store does not answer."""
-        with self._lock:
-            self._events.pop(_PULSE_EVENT, None)
-            self._publish(_ERROR_EVENT, encode_event(_ERROR_EVENT, text))
+        self._publish_instead(_PULSE_EVENT, _ERROR_EVENT, text)
 
     def publish_parts(self, view: str, html: str) -> None:
         """Publish the changed parts of a page.
@@ -75,8 +72,8 @@ class EventLog:
             views: The views that someone has open.
         """
         with self._lock:
-            general = {_PULSE_EVENT, _ERROR_EVENT}
-            for name in [each for each in self._events if each not in general and each.rpartition(" ")[0] not in views]:
+            kept = {"", *views}  # events for all views have no view in their name
+            for name in [each for each in self._events if each.rpartition(" ")[0] not in kept]:
                 del self._events[name]
 
     def since(self, seen: dict[str, int], view: str) -> Iterator[str]:
@@ -90,11 +87,15 @@ class EventLog:
             unseen = {
                 name: event
                 for name, event in self._events.items()
-                if (name in {_PULSE_EVENT, _ERROR_EVENT} or name.rpartition(" ")[0] == view)
-                and event[0] > seen.get(name, 0)
+                if name.rpartition(" ")[0] in {"", view} and event[0] > seen.get(name, 0)
             }
         seen.update({name: number for name, (number, _) in unseen.items()})
         return iter([text for _, text in sorted(unseen.values())])
+
+    def _publish_instead(self, old: str, name: str, data: object) -> None:
+        with self._lock:
+            self._events.pop(old, None)
+            self._publish(name, encode_event(name, data))
 
     def _publish(self, name: str, text: str) -> None:
         self._number += 1
@@ -150,6 +151,10 @@ class LiveReader:
     def stale(self) -> bool:
         """Return whether the last pulse is too old to show."""
         return monotonic() - self._pulse_at > _STALE_SECONDS
+
+    def recent_pulse(self) -> "Pulse | None":
+        """Return the last pulse; None if it is too old to show."""
+        return None if self.stale() else self.pulse
 
     def read(self, views: Collection[str]) -> "Pulse":
         """Run one statement, and return the last pulse.
@@ -251,12 +256,12 @@ class LiveHub:
     def __init__(
         self,
         app: "App",
-        render: Callable[[str, str, Mapping[str, Any]], str],
+        render: Callable[[str, str, PageData], str],
         *,
         tick: float = TICK_SECONDS,
         longest: float = MAX_STREAM_SECONDS,
     ) -> None:
-        self._app, self._render, self._tick, self._longest = app, render, tick, longest
+        self._render, self._tick, self._longest = render, tick, longest
         self._lock = threading.Lock()
         self._viewers: dict[object, tuple[str, str]] = {}
         self._thread: threading.Thread | None = None
@@ -265,15 +270,15 @@ class LiveHub:
         self._reader = LiveReader(app)
         self._logged_at = float("-inf")
 
-    def badges(self) -> Mapping[str, Any] | None:
+    def badges(self) -> PageData | None:
         """Return the badges of the last pulse; None if there is no recent one."""
-        pulse = self._reader.pulse
-        return None if pulse is None or self._reader.stale() else badges(pulse)
+        pulse = self._reader.recent_pulse()
+        return None if pulse is None else badges(pulse)
 
     def newest(self) -> Mapping[str, str]:
         """Return the newest row numbers of the last pulse as text; empty if there is no recent pulse."""
-        pulse = self._reader.pulse
-        return {} if pulse is None or self._reader.stale() else _newest_numbers(pulse)
+        pulse = self._reader.recent_pulse()
+        return {} if pulse is None else _newest_numbers(pulse)
 
     async def stream(self, view: str, prefix: str, still_allowed: Callable[[], bool]) -> AsyncIterator[str]:
         """Yield events for one page until its viewer loses access or `MAX_STREAM_SECONDS` have passed.
@@ -333,7 +338,8 @@ class LiveHub:
         self._event_log.keep({f"{view}{prefix}" for view, prefix in views})
         try:
             pulse = self._reader.read({view for view, _ in views})
-            self._event_log.publish_pulse({"badges": _badge_data(pulse), "newest": _newest_numbers(pulse)})
+            shown = {name: badge._asdict() for name, badge in badges(pulse).items()}
+            self._event_log.publish_pulse({"badges": shown, "newest": _newest_numbers(pulse)})
             for view, prefix in views:
                 if update := self._view_update(view, pulse):
                     self._event_log.publish_parts(f"{view}{prefix}", self._render(update[0], prefix, update[1]))
@@ -343,15 +349,11 @@ class LiveHub:
                 _log.warning("the dashboard cannot update open pages: %s", type(error).__name__)
             self._event_log.publish_error(_STORE_DOWN_TEXT)
 
-    def _view_update(self, view: str, pulse: "Pulse") -> tuple[str, Mapping[str, Any]] | None:
+    def _view_update(self, view: str, pulse: "Pulse") -> tuple[str, PageData] | None:
         """Return the template and the data that update a view; None if there is nothing to show."""
         if view in LIVE_RANGES:
             return "overview_live.html", overview_data(pulse, self._reader.board, LIVE_RANGES[view])
         return task_update(view, self._reader.marks) or replay_update(view, self._reader.replays, pulse.workers)
-
-
-def _badge_data(pulse: "Pulse") -> dict[str, Any]:
-    return {name: badge._asdict() for name, badge in badges(pulse).items()}
 
 
 def _newest_numbers(pulse: "Pulse") -> dict[str, str]:

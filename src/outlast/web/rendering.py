@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from outlast.report.text_format import ago, category_look, count, counted, span
-from outlast.web.routing import ActionRoute, PageRoute, build_url
+from outlast.web.routing import ActionRoute, PageData, PageRoute, build_url
 
 _UNREFERABLE_CHARS = frozenset(map(chr, range(0x80, 0xA0)))  # browsers read references to them as other characters
 _ALLOWED_INVISIBLE = {"\n", "\t", "\u200c", "\u200d"}  # white space, and joiners that some scripts and emoji need
@@ -106,8 +106,7 @@ class Assets:
             LookupError: If the file does not exist.
         """
         if file not in self._by_file:
-            message = f"file {file!r} does not exist below static/"
-            raise LookupError(message)
+            raise LookupError(f"file {file!r} does not exist below static/")
         return self._by_file[file].name
 
     def find(self, name: str) -> Asset | None:
@@ -149,7 +148,7 @@ class Renderer:
         self._actions = {action.name: action.path for action in actions} | {"sign_in": SIGN_IN, "sign_out": SIGN_OUT}
         self._assets, self._title = assets, title
 
-    def render(self, template: str, prefix: str, values: Mapping[str, Any]) -> str:
+    def render(self, template: str, prefix: str, values: PageData) -> str:
         """Return the HTML of a page, or of a part of one.
 
         Args:
@@ -170,8 +169,7 @@ class Renderer:
 def _url_builder(prefix: str, paths: Mapping[str, str], kind: str) -> Callable[..., str]:
     def url_of(name: str, /, **params: Any) -> str:
         if name not in paths:
-            message = f"{kind} {name!r} does not exist"
-            raise LookupError(message)
+            raise LookupError(f"{kind} {name!r} does not exist")
         return build_url(prefix, paths[name], params)
 
     return url_of

@@ -3,18 +3,22 @@
 import hashlib
 import re
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
+from starlette.requests import Request
+from starlette.types import Scope
+
+from outlast.app import App
 from outlast.queue.masking import masked_text
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.types import Scope
-
-    from outlast.app import App
-
-
+T = TypeVar("T")
+PageData = Mapping[str, Any]
+"""Data of a template or of JSON."""
+Query = Mapping[str, str]
+"""Query parameters, each name once."""
+Form = Mapping[str, list[str]]
+"""Form fields, each with all its values."""
 APP_PLACEHOLDER = "MODULE:APP"
 """Placeholder for the location of the app in commands, if it is unknown."""
 _MAX_ROW_NUMBER = 2**63 - 1  # largest integer of both databases
@@ -35,14 +39,41 @@ class PageRequest(NamedTuple):
         reference: The app as ``MODULE:APP``, for commands to copy.
     """
 
-    app: "App"
-    path: Mapping[str, str]
-    query: Mapping[str, str]
+    app: App
+    path: Query
+    query: Query
     operator: bool
-    form: Mapping[str, list[str]]
+    form: Form
     who: str
     site_state: MutableMapping[str, object]
     reference: str = APP_PLACEHOLDER
+
+    def field(self, name: str) -> str:
+        """Return the first value of a form field without surrounding spaces; empty if it is missing."""
+        return "".join(self.form.get(name, [])[:1]).strip()
+
+    def text(self, name: str, longest: int = 500) -> str:
+        """Return a form field as `field` does.
+
+        Raises:
+            InvalidInputError: If it is too long.
+        """
+        text = self.field(name)
+        if len(text) > longest:
+            raise InvalidInputError(f"{name} has {len(text)} characters; at most {longest} are allowed")
+        return text
+
+    def typed(self) -> dict[str, str]:
+        """Return the first value of each form field that has one."""
+        return {name: values[0] for name, values in self.form.items() if values}
+
+    def row_number(self) -> int:
+        """Return the row number in the path.
+
+        Raises:
+            NotFoundError: If it is not a number that a row can have.
+        """
+        return parse_row_number(self.path["number"])
 
 
 class PageRoute(NamedTuple):
@@ -58,7 +89,7 @@ class PageRoute(NamedTuple):
     name: str
     path: str
     template: str
-    read: "Callable[[PageRequest], Mapping[str, Any]]"
+    read: Callable[[PageRequest], PageData]
 
 
 class ActionResult(NamedTuple):
@@ -73,7 +104,7 @@ class ActionResult(NamedTuple):
 
     message: str
     to: str
-    data: "Mapping[str, Any]"
+    data: PageData
     ok: bool = True
 
 
@@ -88,11 +119,22 @@ class ActionRoute(NamedTuple):
 
     name: str
     path: str
-    act: "Callable[[PageRequest], ActionResult]"
+    act: Callable[[PageRequest], ActionResult]
 
 
 class NotFoundError(Exception):
     """The requested thing does not exist: 404, with this message."""
+
+
+def require(found: T | None, message: str) -> T:
+    """Return what was found.
+
+    Raises:
+        NotFoundError: If it is None; with this message.
+    """
+    if found is None:
+        raise NotFoundError(message)
+    return found
 
 
 class InvalidInputError(Exception):
@@ -108,7 +150,7 @@ class FormError(InvalidInputError):
         query: Query parameters of that page.
     """
 
-    def __init__(self, message: str, page: str, query: Mapping[str, str] | None = None) -> None:
+    def __init__(self, message: str, page: str, query: Query | None = None) -> None:
         super().__init__(message)
         self.page, self.query = page, query or {}
 
@@ -121,8 +163,7 @@ def parse_row_number(text: str) -> int:
     """
     if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and 0 < int(text) <= _MAX_ROW_NUMBER:
         return int(text)
-    message = f"{text!r:.50} is not a row number"
-    raise NotFoundError(message)
+    raise NotFoundError(f"{text!r:.50} is not a row number")
 
 
 # A path is split before its parts are decoded, so that a name may contain a slash.
@@ -152,8 +193,7 @@ def build_url(prefix: str, path: str, params: Mapping[str, Any]) -> str:
 
     def variable_value(found: re.Match[str]) -> str:
         if found[1] not in unused:
-            message = f"{path} needs {found[1]}"
-            raise LookupError(message)
+            raise LookupError(f"{path} needs {found[1]}")
         return quote(str(unused.pop(found[1])), safe="")
 
     url = prefix + _PATH_VARIABLE.sub(variable_value, path)
@@ -161,19 +201,19 @@ def build_url(prefix: str, path: str, params: Mapping[str, Any]) -> str:
     return f"{url}?{urlencode(query, doseq=True)}" if query else url
 
 
-def mount_path(scope: "Scope") -> str:
+def mount_path(scope: Scope) -> str:
     """Return the mount path of the dashboard, encoded; empty if it is not mounted below a path."""
     parts = [part for part in scope.get("root_path", "").split("/") if part]
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def url_prefix(request: "Request") -> str:
+def url_prefix(request: Request) -> str:
     """Return the mount path that the middleware stored in the request; may be empty."""
     prefix: str = request.scope[PREFIX_KEY]
     return prefix
 
 
-def relative_path(scope: "Scope") -> str:
+def relative_path(scope: Scope) -> str:
     """Return the requested path below the mount path, in a canonical encoding.
 
     Raises:
@@ -182,8 +222,7 @@ def relative_path(scope: "Scope") -> str:
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
     raw = raw.partition(b"?")[0]
     if len(raw) > MAX_PATH_BYTES:
-        message = f"the path has {len(raw)} bytes; at most {MAX_PATH_BYTES} are allowed"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"the path has {len(raw)} bytes; at most {MAX_PATH_BYTES} are allowed")
     path = "/".join(quote(decode_segment(part), safe="") for part in raw.split(b"/"))
     mount, outer = mount_path(scope), mount_path({"root_path": scope.get("app_root_path", "")})
     for prefix in (mount, mount.removeprefix(outer)):  # a proxy may have removed the outer part already
@@ -202,11 +241,10 @@ def decode_segment(part: bytes | str) -> str:
     try:
         return check_text(unquote_to_bytes(part).decode("utf-8"))
     except UnicodeError:
-        message = "the path is not valid UTF-8"
-        raise InvalidInputError(message) from None
+        raise InvalidInputError("the path is not valid UTF-8") from None
 
 
-def query_params(scope: "Scope") -> dict[str, str]:
+def query_params(scope: Scope) -> dict[str, str]:
     """Return the query parameters, each name once, without empty values.
 
     Raises:
@@ -214,14 +252,21 @@ def query_params(scope: "Scope") -> dict[str, str]:
     """
     raw: bytes = scope.get("query_string", b"")
     if len(raw) > MAX_QUERY_BYTES:
-        message = f"the query has {len(raw)} bytes; at most {MAX_QUERY_BYTES} are allowed"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"the query has {len(raw)} bytes; at most {MAX_QUERY_BYTES} are allowed")
+    return dict(parse_pairs(raw, "query", _MAX_QUERY_FIELDS))
+
+
+def parse_pairs(raw: bytes, what: str, most: int, *, keep_blank: bool = False) -> list[tuple[str, str]]:
+    """Return the names and values of a query or a form.
+
+    Raises:
+        InvalidInputError: If it has too many fields, or is not valid text.
+    """
     try:
-        pairs = parse_qsl(raw.decode("ascii"), errors="strict", max_num_fields=_MAX_QUERY_FIELDS)
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank, errors="strict", max_num_fields=most)
     except ValueError:  # UnicodeError is one
-        message = "the query is not valid UTF-8, or has too many fields"
-        raise InvalidInputError(message) from None
-    return {check_text(name): check_text(value) for name, value in pairs}
+        raise InvalidInputError(f"the {what} is not valid UTF-8, or has too many fields") from None
+    return [(check_text(name), check_text(value)) for name, value in pairs]
 
 
 def check_text(text: str) -> str:
@@ -231,8 +276,9 @@ def check_text(text: str) -> str:
         InvalidInputError: If it contains a NUL or a lone surrogate.
     """
     if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        message = "the request contains a NUL or a lone surrogate, which is not allowed in names and texts"
-        raise InvalidInputError(message)
+        raise InvalidInputError(
+            "the request contains a NUL or a lone surrogate, which is not allowed in names and texts"
+        )
     return text
 
 

@@ -9,23 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import FrameType
+from typing import Self
 
 import uvicorn
+from starlette.applications import Starlette
 
+from outlast.app import App
 from outlast.errors import ConfigError
+from outlast.run.signals import restored_after, set_handlers
 from outlast.web.access.hosts import LOOPBACK, is_loopback, parse_proxy
 from outlast.web.access.sign_in import LINK_PATH
 from outlast.web.access.token_access import READ_VARIABLE, VARIABLE, TokenAccess, Tokens
 from outlast.web.routing import APP_PLACEHOLDER, build_url
 from outlast.web.site import build_site
-
-if TYPE_CHECKING:
-    from types import FrameType, TracebackType
-
-    from starlette.applications import Starlette
-
-    from outlast.app import App
 
 __all__ = ["PORT", "READ_VARIABLE", "VARIABLE", "Opening", "Server", "serve"]
 
@@ -98,7 +95,7 @@ _MAX_PORT = 65_535
 
 
 def serve(  # noqa: PLR0913  # its settings
-    app: "App",
+    app: App,
     *,
     host: str = "127.0.0.1",
     port: int = PORT,
@@ -132,11 +129,10 @@ def serve(  # noqa: PLR0913  # its settings
     """
     tokens = Tokens(token, read_token)
     if not is_loopback(host) and not tokens:
-        message = (
+        raise ConfigError(
             f"on {host or 'all addresses'} the dashboard would be open to everyone who can reach this machine; set "
             f"{VARIABLE} (may change things) or {READ_VARIABLE} (may only read), or listen on 127.0.0.1"
         )
-        raise ConfigError(message)
     trusted_proxy = parse_proxy(proxy)
     bare = host.removeprefix("[").removesuffix("]")
     names = (*LOOPBACK, *hosts) if bare in _ALL_INTERFACES else (*LOOPBACK, bare, *hosts)
@@ -165,7 +161,7 @@ class Server:
         has_links: Whether one-time links are enabled: on loopback, if there is no token.
     """
 
-    def __init__(self, site: "Starlette", access: TokenAccess, listener: socket.socket, host: str, port: int) -> None:
+    def __init__(self, site: Starlette, access: TokenAccess, listener: socket.socket, host: str, port: int) -> None:
         url_host = f"[{host}]" if ":" in host else host
         self.url = f"http://{'127.0.0.1' if host in _ALL_INTERFACES else url_host}:{port}"
         self.port = port
@@ -195,8 +191,9 @@ class Server:
             ConfigError: If one-time links are not enabled.
         """
         if not self.has_links:
-            message = "one-time links are only for a dashboard on this machine without a token; sign in with the token"
-            raise ConfigError(message)
+            raise ConfigError(
+                "one-time links are only for a dashboard on this machine without a token; sign in with the token"
+            )
         return self.url + build_url("", LINK_PATH, {"once": self._access.links.new()})
 
     def start(self) -> Self:
@@ -210,8 +207,7 @@ class Server:
             self._thread.start()
             if not self._server.ready.wait(_START_TIMEOUT) or self._server.failed:
                 self.close()
-                message = "the dashboard could not be started; see the log for the reason"
-                raise ConfigError(message)
+                raise ConfigError("the dashboard could not be started; see the log for the reason")
         return self
 
     def run(self) -> None:
@@ -234,9 +230,7 @@ class Server:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: "TracebackType | None"
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _run(self) -> None:
@@ -274,14 +268,10 @@ class _Uvicorn(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with restored_after(set_handlers((signal.SIGINT, signal.SIGTERM), self.handle_exit)):
             yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
 
-    def handle_exit(self, sig: int, frame: "FrameType | None") -> None:  # noqa: ARG002  # as signals are handled
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # as signals are handled
         self.force_exit = self.should_exit
         self.should_exit = True
 
@@ -289,8 +279,7 @@ class _Uvicorn(uvicorn.Server):
 def _listening_socket(host: str, port: int) -> socket.socket:
     number: object = port
     if type(number) is not int or not 0 <= number <= _MAX_PORT:
-        message = f"port is {port!r}; it must be a whole number from 0 (any free port) to {_MAX_PORT}"
-        raise ConfigError(message)
+        raise ConfigError(f"port is {port!r}; it must be a whole number from 0 (any free port) to {_MAX_PORT}")
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, where = found[0]
@@ -298,5 +287,6 @@ def _listening_socket(host: str, port: int) -> socket.socket:
         return socket.create_server(where[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or "the address does not exist"
-        message = f"the dashboard cannot listen on port {port} of {host or 'all addresses'}: {why}; choose another port"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"the dashboard cannot listen on port {port} of {host or 'all addresses'}: {why}; choose another port"
+        ) from error

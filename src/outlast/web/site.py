@@ -1,13 +1,15 @@
 """The site: all pages and actions, their routes, and the access middleware before them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
+from outlast.app import App
 from outlast.web.access.callers import Access
 from outlast.web.access.hosts import LOOPBACK, allowed_names
 from outlast.web.access.middleware import AccessMiddleware
@@ -32,42 +34,15 @@ from outlast.web.pages import (
 from outlast.web.rendering import EVENTS, METRICS, STATIC, Assets, Renderer
 from outlast.web.routing import APP_PLACEHOLDER, ActionRoute, PageRoute
 
-if TYPE_CHECKING:
-    from outlast.app import App
-
-
-PAGES: tuple[PageRoute, ...] = (
-    *overview.PAGES,
-    *failures.PAGES,
-    *dead_letters.PAGES,
-    *replays.PAGES,
-    *tasks.PAGES,
-    *queues.PAGES,
-    *sources.PAGES,
-    *jobs.PAGES,
-    *waits.PAGES,
-    *health.PAGES,
-    *audit.PAGES,
-)
+_MODULES = (overview, failures, dead_letters, replays, tasks, queues, sources, jobs, waits, health, audit)
+PAGES: tuple[PageRoute, ...] = tuple(page for module in _MODULES for page in module.PAGES)
 """All pages, in the order in which routes are matched."""
-ACTIONS: tuple[ActionRoute, ...] = (
-    *overview.ACTIONS,
-    *failures.ACTIONS,
-    *dead_letters.ACTIONS,
-    *replays.ACTIONS,
-    *tasks.ACTIONS,
-    *queues.ACTIONS,
-    *sources.ACTIONS,
-    *jobs.ACTIONS,
-    *waits.ACTIONS,
-    *health.ACTIONS,
-    *audit.ACTIONS,
-)
+ACTIONS: tuple[ActionRoute, ...] = tuple(action for module in _MODULES for action in module.ACTIONS)
 """All actions, in the order in which routes are matched."""
 
 
 def build_site(
-    app: "App",
+    app: App,
     access: Access,
     *,
     hosts: Sequence[str] = LOOPBACK,
@@ -96,21 +71,18 @@ def build_site(
     hub = LiveHub(app, renderer.render)
     endpoints = Endpoints(app, renderer, assets, hub, pages, reference)
     errors = ErrorResponder(endpoints, renderer)
-    page_routes = [Route(page.path, endpoints.page(page), methods=["GET"], name=page.name) for page in pages]
+    page_routes = [Route(page.path, partial(endpoints.page, page), name=page.name) for page in pages]
     routes = [
         *page_routes,
+        *(Route(_api_path(page), partial(endpoints.json_page, page), name=f"api:{page.name}") for page in pages),
+        *(Route(each.path, partial(endpoints.action, each), methods=["POST"], name=each.name) for each in actions),
         *(
-            Route(_api_path(page), endpoints.json_page(page), methods=["GET"], name=f"api:{page.name}")
-            for page in pages
-        ),
-        *(Route(each.path, endpoints.action(each), methods=["POST"], name=each.name) for each in actions),
-        *(
-            Route(_api_path(each), endpoints.json_action(each), methods=["POST"], name=f"api:{each.name}")
+            Route(_api_path(each), partial(endpoints.json_action, each), methods=["POST"], name=f"api:{each.name}")
             for each in actions
         ),
-        Route(EVENTS, endpoints.events, methods=["GET"], name="events"),
-        Route(METRICS, endpoints.metrics, methods=["GET"], name="metrics"),
-        Route(STATIC, endpoints.asset, methods=["GET"], name="static"),
+        Route(EVENTS, endpoints.events),
+        Route(METRICS, endpoints.metrics),
+        Route(STATIC, endpoints.asset, name="static"),
     ]
     sign_in: dict[str, Any] = {"is_open": lambda _path: False, "request_sign_in": errors.deny_access}
     if isinstance(access, TokenAccess):

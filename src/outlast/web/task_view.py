@@ -3,17 +3,16 @@
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from outlast.ports.rows import Attempt, Cooldown, Task
 from outlast.ports.store import Store
+from outlast.ports.triage import PayloadEdit
 from outlast.queue.dead_letters import masked_edit
 from outlast.queue.masking import masked_arguments, masked_text
+from outlast.report.text_format import shortened
 from outlast.report.timeline import Timeline, timeline
-
-if TYPE_CHECKING:
-    from outlast.ports.triage import PayloadEdit
-
+from outlast.web.routing import PageData
 
 SHOWN_ATTEMPTS = 15
 """How many failed attempts, the last ones, a page lists."""
@@ -103,9 +102,9 @@ def task_view(store: Store, task: Task) -> TaskView:
     payload, cut = payload_text(task.parameters)
     shown = task._replace(
         parameters="",
-        resource=_mask_optional(task.resource),
-        unique_key=_mask_optional(task.unique_key),
-        last_error=_mask_optional(task.last_error),
+        resource=mask_optional(task.resource, _MAX_MESSAGE_CHARS),
+        unique_key=mask_optional(task.unique_key, _MAX_MESSAGE_CHARS),
+        last_error=mask_optional(task.last_error, _MAX_MESSAGE_CHARS),
     )
     drawn = timeline(task, attempts, store.now(), cooldown)
     if cooldown is not None:
@@ -130,12 +129,12 @@ def masked_line(text: str | None) -> str:
 
     Only the part that may be shown is masked: fifty long texts would take longer than the rest of a page.
     """
-    line = " ".join(masked_text(text[:_MAX_MASKED_CHARS]).split()) if text else ""
-    return line if len(line) <= _MAX_LINE_CHARS else f"{line[: _MAX_LINE_CHARS - 1]}…"
+    return shortened(" ".join(masked_text(text[:_MAX_MASKED_CHARS]).split()), _MAX_LINE_CHARS) if text else ""
 
 
-def _mask_optional(text: str | None) -> str | None:
-    return None if text is None else masked_text(text)[:_MAX_MESSAGE_CHARS]
+def mask_optional(text: str | None, limit: int | None = None) -> str | None:
+    """Return a text, masked and cut to `limit` characters; None for None."""
+    return None if text is None else masked_text(text)[:limit]
 
 
 def _attempt_views(attempts: Sequence[Attempt]) -> list[AttemptView]:
@@ -216,46 +215,27 @@ class ChangedValue(NamedTuple):
     after: str | None
 
 
-class EditView(NamedTuple):
-    """An edit as pages show it.
-
-    Attributes:
-        changed: The changed values. A value that is masked before and after is listed because the patch names it.
-        more: How many more values changed.
-    """
-
-    at: datetime
-    who: str
-    reason: str
-    changed: tuple[ChangedValue, ...]
-    more: int
-
-
-class AuditView(NamedTuple):
-    """An entry of the audit log."""
-
-    at: datetime
-    who: str
-    action: str
-    reason: str
-
-
-def audit_views(store: "Store", *subjects: str) -> list[AuditView]:
+def audit_views(store: "Store", *subjects: str) -> list[PageData]:
     """Return the audit entries of these subjects except edits, newest first."""
     found = [entry for subject in subjects for entry in store.audits(subject=subject, limit=_MAX_AUDIT_ENTRIES)]
     return [
-        AuditView(entry.at, entry.who, entry.action.replace("_", " "), masked_text(entry.reason))
+        {
+            "at": entry.at,
+            "who": entry.who,
+            "action": entry.action.replace("_", " "),
+            "reason": masked_text(entry.reason),
+        }
         for entry in sorted(found, key=lambda entry: -entry.id)
         if entry.action != _EDIT_ACTION
     ]
 
 
-def edit_views(store: "Store", task_id: int) -> list[EditView]:
-    """Return the edits of a task, newest first."""
+def edit_views(store: "Store", task_id: int) -> list[PageData]:
+    """Return the edits of a task with the values that they changed, newest first."""
     return [_edit_view(masked_edit(edit)) for edit in reversed(store.edits(task_id)[-_MAX_EDITS:])]
 
 
-def _edit_view(edit: "PayloadEdit") -> EditView:
+def _edit_view(edit: PayloadEdit) -> PageData:
     changed = [*_differences(_parse_json(edit.before), _parse_json(edit.after), "")]
     visible = {each.path for each in changed}
     for operation in _patch_operations(edit.patch):
@@ -263,7 +243,13 @@ def _edit_view(edit: "PayloadEdit") -> EditView:
         if path not in visible and not any(each.startswith(f"{path}/") for each in visible):
             changed.append(ChangedValue(path, "masked", "masked"))  # both values are masked, so they look equal
     shown = tuple(each._replace(path=masked_text(each.path)) for each in changed[:_MAX_CHANGED_VALUES])
-    return EditView(edit.at, edit.who, masked_text(edit.reason), shown, len(changed) - len(shown))
+    return {
+        "at": edit.at,
+        "who": edit.who,
+        "reason": masked_text(edit.reason),
+        "changed": shown,
+        "more": len(changed) - len(shown),
+    }
 
 
 def _parse_json(text: str) -> Any:
@@ -292,5 +278,4 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[ChangedValue]:
 def _value_text(value: Any) -> str | None:
     if value is _ABSENT:
         return None
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[: _MAX_VALUE_CHARS - 1]}…"
+    return shortened(json.dumps(value, ensure_ascii=False), _MAX_VALUE_CHARS)

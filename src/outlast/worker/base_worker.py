@@ -1,15 +1,12 @@
 """A base class for workers that claim and run tasks one at a time."""
 
 import json
-import os
-import socket
 import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from outlast import clock
@@ -17,17 +14,13 @@ from outlast.breaker_sync import sync_breakers
 from outlast.classify import classify
 from outlast.errors import ConfigError, LeaseLostError, PayloadError, SchemaError
 from outlast.failure import Category
-from outlast.ports.rows import Claim, Claimed, Kind, Reason, SettleAndClaim, Settlement, WorkerRow
+from outlast.ports.rows import Claim, Claimed, Kind, Reason, SettleAndClaim, Settlement
 from outlast.ports.store import Store
-from outlast.queue.admission import ClaimPause
-from outlast.queue.execution import expiry_settlement
-from outlast.queue.failure_groups import GROUP_ALERT_EVERY as WATCH_EVERY
-from outlast.queue.failure_groups import GroupAlerts
-from outlast.queue.heartbeat import LeaseHeartbeat, PeriodicDuty
+from outlast.queue.admission import ClaimPause, start_cooldown
+from outlast.queue.heartbeat import LeaseHeartbeat, register_worker
 from outlast.queue.logs import log
 from outlast.queue.payload import encode_result
-from outlast.queue.replay import REPLAY_EVERY, Replayer
-from outlast.queue.settlement import failure_note
+from outlast.queue.settlement import StartCooldown, expiry_settlement, failure_note
 from outlast.record.log_text import traceback_of
 from outlast.run.call_state import CURRENT_TASK
 from outlast.worker import error_handler
@@ -69,58 +62,22 @@ class WorkerTask:
         try:
             parameters = json.loads(claimed.parameters)
         except (ValueError, RecursionError) as error:
-            message = f"the parameters of task {claimed.id} are not valid JSON: {error}"
-            raise PayloadError(message) from error
+            raise PayloadError(f"the parameters of task {claimed.id} are not valid JSON: {error}") from error
         if not isinstance(parameters, dict):
-            message = f"the parameters of task {claimed.id} must be a JSON object, not a {type(parameters).__name__}"
-            raise PayloadError(message)
+            raise PayloadError(
+                f"the parameters of task {claimed.id} must be a JSON object, not a {type(parameters).__name__}"
+            )
         return cls(
-            id=claimed.id,
-            task_type=claimed.task_type,
-            parameters=parameters,
-            retry_count=claimed.retry_count,
-            attempt=claimed.retry_count + 1,
-            resource=claimed.resource,
-            expires_in=claimed.expires_in,
-            claimed=claimed,
-        )
-
-
-def result_writer(results_db: Any) -> Callable[[WorkerTask, Any], object] | None:
-    """Return the function to call with a task and its result: `save` or `report` of the object, or the object itself.
-
-    Returns None for a database connection. To use it, override `BaseWorker.report_result`.
-    """
-    return _find_callable(results_db, ("save", "report"))
-
-
-def metric_counter(metrics: Any) -> Callable[[str], None]:
-    """Return a function that counts by name through `increment`, `incr` or the object itself, and never raises."""
-    count = _find_callable(metrics, ("increment", "incr"))
-
-    def count_safely(name: str) -> None:
-        if count is None:
-            return
-        try:
-            count(name)
-        except Exception as error:  # noqa: BLE001  # an error in the metrics must not fail the task
-            error_handler.log_broken_hook("metrics", error)
-
-    return count_safely
+            claimed.id, claimed.task_type, parameters, claimed.retry_count, claimed.retry_count + 1,
+            claimed.resource, claimed.expires_in, claimed,
+        )  # fmt: skip
 
 
 def _find_callable(value: Any, names: tuple[str, ...]) -> Callable[..., object] | None:
-    for name in names:
-        method = getattr(value, name, None)
-        if callable(method):
-            found: Callable[..., object] = method
-            return found
-    if callable(value) and not hasattr(value, "cursor"):  # a sqlite3.Connection is callable too
-        return value  # type: ignore[no-any-return]  # an object of the program
-    return None
-
-
-_ROLLUP_EVERY = 5.0  # seconds
+    """Return the first of these methods that an object has, or the object itself if it can be called."""
+    own = None if hasattr(value, "cursor") else value  # a sqlite3.Connection is callable too
+    candidates = [*(getattr(value, name, None) for name in names), own]
+    return next((each for each in candidates if callable(each)), None)
 
 
 class WorkerLease:
@@ -139,7 +96,6 @@ class WorkerLease:
     def __init__(self, store: Store, name: str, settings: BaseWorkerSettings) -> None:
         self.id = ""
         self.suspects = False
-        self._last_beat_id = ""
         self._store, self._name, self._settings = store, name, settings
         self._lock = threading.Lock()
         self._heartbeat: LeaseHeartbeat | None = None
@@ -180,23 +136,16 @@ class WorkerLease:
         settings = self._settings
         heartbeat = LeaseHeartbeat(
             self._store,
-            self._beat_id,
+            lambda: self.id,
             lease=settings.lease,
             every=settings.heartbeat,
             state=lambda: "running",
             on_lost=self._register_again,
         )
-        rescue_every = min(settings.heartbeat, getattr(self._store, "rescue_every", settings.heartbeat))
-        replayer = Replayer(self._store, lambda: self.id)
         # Without an age of its own, which could differ from the App's: both would then alert in turns.
-        alerts = GroupAlerts(self._store, None)
-        heartbeat.duties = [
-            PeriodicDuty(rescue_every, lambda: heartbeat.rescue(settings.crash_limit)),
-            PeriodicDuty(rescue_every, self._check_suspects),
-            PeriodicDuty(_ROLLUP_EVERY, self._store.roll_up),
-            PeriodicDuty(REPLAY_EVERY, replayer.advance_replays),
-            PeriodicDuty(WATCH_EVERY, alerts.check_groups),
-        ]
+        heartbeat.add_fleet_duties(
+            crash_limit=settings.crash_limit, alert_age=None, check_suspects=self._check_suspects
+        )
         self._heartbeat = heartbeat
         self._thread = threading.Thread(target=heartbeat.run, name="outlast-heartbeat", daemon=True)
         self._thread.start()
@@ -211,13 +160,8 @@ class WorkerLease:
         with self._lock:
             if self.id == lost_id:
                 self.id = f"{self._name}:{uuid.uuid4().hex[:12]}".replace("/", "_")
-                now = datetime.now(UTC)
-                row = WorkerRow(
-                    self.id, self._name, socket.gethostname(), os.getpid(), self._settings.queues, 1, "running", 0,
-                    alive=True, started_at=now, heartbeat_at=now,
-                )  # fmt: skip
                 try:
-                    self._store.register(row, self._settings.lease)
+                    register_worker(self._store, self.id, self._name, self._settings.queues, 1, self._settings.lease)
                 except SchemaError as error:
                     self._schema_error = error
                     raise
@@ -237,15 +181,11 @@ class WorkerLease:
         with suppress(Exception):  # the lease expires anyway
             self._store.leave(self.id)
 
-    def _beat_id(self) -> str:
-        self._last_beat_id = self.id
-        return self._last_beat_id
-
-    def _register_again(self, _: str) -> None:
+    def _register_again(self, lost_id: str) -> None:
         if self._heartbeat is None:  # a last heartbeat after the stop
             return
-        log.error("worker %s lost its lease; it registers again and drops its current task", self._last_beat_id)
-        self.renew(self._last_beat_id)
+        log.error("worker %s lost its lease; it registers again and drops its current task", lost_id)
+        self.renew(lost_id)
 
     def _check_suspects(self) -> None:
         if self._store.suspects_due(self._settings.queues):
@@ -257,6 +197,23 @@ class _UnwrittenFailure(NamedTuple):
 
     task: WorkerTask
     error: BaseException
+
+
+@dataclass
+class _UnsettledTasks:
+    """The tasks of a worker whose outcomes are not recorded.
+
+    Attributes:
+        held: Claimed tasks, by id.
+        unwritten: Outcomes that could not be recorded yet.
+        needs_reconcile: Whether a failed call may have claimed a task.
+        store_error: The last error of the queue; empty while it works.
+    """
+
+    held: dict[int, WorkerTask] = field(default_factory=dict)
+    unwritten: "list[_UnwrittenFailure | Settlement]" = field(default_factory=list)
+    needs_reconcile: bool = False
+    store_error: str = ""
 
 
 class BaseWorker(ABC):
@@ -291,13 +248,9 @@ class BaseWorker(ABC):
         self.store, self._owns_store = store_of(queue_db)
         self.error_handler = ErrorHandler(self.store, self.settings.strategy)
         self._lease = WorkerLease(self.store, self.worker_id, self.settings)
-        self._save, self._count = result_writer(results_db), metric_counter(metrics)
         self._stopped = threading.Event()
         self._pause = ClaimPause()
-        self._held: dict[int, WorkerTask] = {}
-        self._unwritten: list[_UnwrittenFailure | Settlement] = []
-        self._needs_reconcile = False
-        self._last_store_error = ""
+        self._unsettled = _UnsettledTasks()
 
     @property
     def running(self) -> bool:
@@ -330,15 +283,14 @@ class BaseWorker(ABC):
 
     def stop(self) -> None:
         """Stop after the current task. May be called from any thread and from a signal handler."""
-        self.running = False
+        self._stopped.set()
 
     def close(self) -> None:
         """Unregister the worker; needed only without `run`. Held tasks are released without using an attempt."""
         if self._lease.is_registered:
             self._write_unwritten()
         self._lease.stop()
-        self._held.clear()
-        self._unwritten.clear()
+        self._unsettled = _UnsettledTasks()
         if self._owns_store:
             self.store.close()
 
@@ -348,19 +300,23 @@ class BaseWorker(ABC):
         A task that has expired, or whose parameters are not valid, becomes a dead letter and is skipped.
         """
         self._lease.start()
-        while self._lease.holds and not self._unwritten:
+        while self._lease.holds and not self._unsettled.unwritten:
             claimed = self._claim()
             if claimed is None:
                 return None
             if claimed.expires_in is not None and claimed.expires_in <= 0:
-                self._settle(expiry_settlement(claimed))
+                self._settle(expiry_settlement(claimed.id, claimed.epoch))
                 continue
             try:
                 task = WorkerTask.of(claimed)
             except PayloadError as error:
-                self._fail_undecodable(claimed, error)
+                failure, traceback = classify(error), traceback_of(error)
+                error_handler.log_failed_attempt(claimed.id, claimed.retry_count + 1, failure, traceback,
+                    category=failure.category.value, max_attempts=None, will_retry=False)  # fmt: skip
+                note = failure_note(failure, traceback)
+                self._settle(Settlement(claimed.id, claimed.epoch, Kind.FAIL, note=note, reason=Reason.UNDECODABLE))
                 continue
-            self._held[task.id] = task
+            self._unsettled.held[task.id] = task
             return task
         return None
 
@@ -371,15 +327,18 @@ class BaseWorker(ABC):
             task: The task.
             result: The return value of `process_task`.
         """
-        if self._save is not None:
-            self._save(task, result)
+        save = _find_callable(self.results_db, ("save", "report"))  # a connection has neither: override this method
+        if save is not None:
+            save(task, result)
         self._settle_done(task, result)
 
     def _tick(self) -> bool:
         """Run the next task. Returns whether there was one."""
         try:
             self._lease.check()
-            if not self._is_all_written() or not self._pause.limit(clock.monotonic(), 1):
+            if self._pause.limit(clock.monotonic(), 1):
+                self._write_unwritten()
+            if self._unsettled.unwritten or not self._pause.limit(clock.monotonic(), 1):
                 return False
             task = self.claim_task()
         except (ConfigError, SchemaError):
@@ -387,9 +346,9 @@ class BaseWorker(ABC):
         except Exception as error:  # noqa: BLE001  # an error of the database must not end the worker
             self._log_store_error(error)
             return False
-        if self._last_store_error:
+        if self._unsettled.store_error:
             log.warning("%s: the queue is available again", self.worker_id)
-            self._last_store_error = ""
+            self._unsettled.store_error = ""
         if task is not None:
             self._run_task(task)
         return task is not None
@@ -404,18 +363,27 @@ class BaseWorker(ABC):
         except BaseException as error:  # noqa: BLE001  # including SystemExit: a task must not end its worker
             self._settle_failure(_UnwrittenFailure(task, error))
         else:
-            if task.id in self._held:  # an overridden `report_result` has not settled it
+            if task.id in self._unsettled.held:  # an overridden `report_result` has not settled it
                 self._settle_done(task, None)
             self._pause.succeeded(clock.monotonic())
             self._count("tasks_done")
         finally:
             CURRENT_TASK.reset(token)
 
+    def _count(self, name: str) -> None:
+        count = _find_callable(self.metrics, ("increment", "incr"))
+        try:
+            if count is not None:
+                count(name)
+        except Exception as error:  # noqa: BLE001  # an error in the metrics must not fail the task
+            error_handler.log_broken_hook("metrics", error)
+
     def _claim(self) -> Claimed | None:
-        if self._needs_reconcile:  # a call that failed may still have claimed a task
-            waiting = [each.task_id if isinstance(each, Settlement) else each.task.id for each in self._unwritten]
-            self.store.reconcile(self._lease.id, [*self._held, *waiting])
-            self._needs_reconcile = False
+        tasks = self._unsettled
+        if tasks.needs_reconcile:
+            waiting = [each.task_id if isinstance(each, Settlement) else each.task.id for each in tasks.unwritten]
+            self.store.reconcile(self._lease.id, [*tasks.held, *waiting])
+            tasks.needs_reconcile = False
         has_suspects, self._lease.suspects = self._lease.suspects, False
         queues = self.settings.queues
         for suspect in (True, False) if has_suspects else (False, True):
@@ -431,11 +399,11 @@ class BaseWorker(ABC):
         try:
             result = self.store.settle_and_claim(request)
         except LeaseLostError as error:
-            self._held.clear()
+            self._unsettled.held.clear()
             self._lease.renew(error.worker_id)
             return None
         except Exception:
-            self._needs_reconcile = True
+            self._unsettled.needs_reconcile = True
             raise
         if result.refused:
             log.warning("%s: the result of task %d was refused: another worker has it", self.worker_id,
@@ -451,20 +419,13 @@ class BaseWorker(ABC):
                 log.info("task %d is done, but its result is not stored: %s", task.id, error)
         self._settle(Settlement(task.id, task.claimed.epoch, Kind.DONE, result=text, keep=keep))
 
-    def _fail_undecodable(self, claimed: Claimed, error: PayloadError) -> None:
-        failure = classify(error)
-        error_handler.log_failed_attempt(claimed.id, claimed.retry_count + 1, failure, traceback_of(error),
-                    category=failure.category.value, max_attempts=None, will_retry=False)  # fmt: skip
-        note = failure_note(failure, traceback_of(error))
-        self._settle(Settlement(claimed.id, claimed.epoch, Kind.FAIL, note=note, reason=Reason.UNDECODABLE))
-
     def _settle(self, settlement: Settlement) -> None:
         """Settle a task, now or later."""
-        self._held.pop(settlement.task_id, None)
+        self._unsettled.held.pop(settlement.task_id, None)
         try:
             self._settle_and_claim(SettleAndClaim(self._lease.id, [], [settlement], []))
         except Exception as error:  # noqa: BLE001  # the task has run; the result is recorded later
-            self._unwritten.append(settlement)
+            self._unsettled.unwritten.append(settlement)
             self._log_store_error(error)
 
     def _settle_failure(self, failed: _UnwrittenFailure) -> None:
@@ -473,29 +434,23 @@ class BaseWorker(ABC):
         handled = self._handle(task, error)
         trouble = handled.get("trouble")
         if trouble is not None:
-            self._unwritten.append(failed)
+            self._unsettled.unwritten.append(failed)
             self._log_store_error(trouble)
             return
-        self._held.pop(task.id, None)
+        self._unsettled.held.pop(task.id, None)
         if handled.get("category") == Category.SYSTEM:
             failure = classify(error)
             seconds = self._pause.failed(clock.monotonic(), failure.message)
             log.error("%s: claiming pauses for %.0f s because of a system failure: %s", self.worker_id, seconds,
                       failure.message)  # fmt: skip
         if handled.get("deferred") and task.resource is not None:
-            self._start_cooldown(task.resource, handled["delay"], error)
+            reason = str(classify(error))[:200]
+            start_cooldown(self.store, StartCooldown(task.resource, handled["delay"], reason))
         if handled.get("changed", True):
             if not handled["retry"]:
                 self._count("tasks_failed")
             else:
                 self._count("tasks_deferred" if handled.get("deferred") else "tasks_retried")
-
-    def _start_cooldown(self, resource: str, seconds: float, error: BaseException) -> None:
-        """Start a cooldown of a resource for all workers."""
-        try:
-            self.store.start_cooldown(resource, seconds, str(classify(error))[:200])
-        except Exception as store_error:  # noqa: BLE001  # the task itself is deferred anyway
-            log.warning("could not start the cooldown of %s: %s", resource, classify(store_error).message)
 
     def _handle(self, task: WorkerTask, error: BaseException) -> HandledError:
         token = CURRENT_CLAIM.set(CurrentClaim((self.store, self.queue_db), task.id, task.claimed.epoch))
@@ -507,17 +462,8 @@ class BaseWorker(ABC):
         finally:
             CURRENT_CLAIM.reset(token)
 
-    def _is_all_written(self) -> bool:
-        """Record what could not be recorded before, and return whether nothing is left."""
-        if not self._unwritten:
-            return True
-        if not self._pause.limit(clock.monotonic(), 1):
-            return False
-        self._write_unwritten()
-        return not self._unwritten
-
     def _write_unwritten(self) -> None:
-        waiting, self._unwritten = self._unwritten, []
+        waiting, self._unsettled.unwritten = self._unsettled.unwritten, []
         for each in waiting:
             if isinstance(each, Settlement):
                 self._settle(each)
@@ -527,8 +473,8 @@ class BaseWorker(ABC):
     def _log_store_error(self, error: Exception) -> None:
         """Log an error of the queue once, and pause if something waits to be recorded."""
         failure = classify(error)
-        if self._unwritten:
+        if self._unsettled.unwritten:
             self._pause.failed(clock.monotonic(), failure.message)
-        level = log.debug if failure.message == self._last_store_error else log.error
-        self._last_store_error = failure.message
+        level = log.debug if failure.message == self._unsettled.store_error else log.error
+        self._unsettled.store_error = failure.message
         level("%s: the queue failed (%s), retrying later: %s", self.worker_id, failure.category, failure.message)

@@ -1,21 +1,26 @@
 """Handles failed attempts of tasks: classifies the error, decides about a retry, and records and logs the result."""
 
-from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
-from outlast import clock
-from outlast.classify import Classifier, classify, default_classifier
-from outlast.decide.decision import Defer, Fail, Retry, decide
+from outlast.classify import Classifier, attach_failure, classify, failure_of
+from outlast.decide.decision import DecisionReason, Defer, Fail, Retry
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.failure import Category, Failure
-from outlast.ports.engine import AttemptState
-from outlast.ports.rows import Kind, Note, Reason, Settlement, Status
+from outlast.ports.external_attempts import AttemptState
+from outlast.ports.rows import Note, Status
 from outlast.queue.logs import log
-from outlast.queue.settlement import failure_note
-from outlast.record.bus import has_subscribers, publish
-from outlast.record.log_text import failure_keys, first_line, format_seconds, traceback_of
+from outlast.queue.settlement import (
+    TaskDecision,
+    decide_task,
+    decided_settlement,
+    failure_note,
+    publish_failure,
+    task_state,
+)
+from outlast.record.log_text import format_seconds, traceback_of
 from outlast.worker.queue_access import attempt_reports_of
 from outlast.worker.settings import ExponentialBackoffStrategy, RetryStrategyProtocol
 
@@ -32,19 +37,23 @@ class ErrorClassifier:
 
     def classify(self, error: BaseException) -> Failure:
         """Return the classified failure of an error."""
-        return self._current.classify(error)
+        if self._classifier is not None:
+            return self._classifier.classify(error).settled()
+        failure = failure_of(error)
+        attach_failure(error, failure)  # the other methods, and the code that handles the error next, need it too
+        return failure
 
     def is_retryable(self, error: BaseException) -> bool:
         """Return whether a retry may help. Unknown errors are not retryable."""
-        return self._current.classify(error).retryable
+        return self.classify(error).retryable
 
     def get_error_category(self, error: BaseException) -> str:
         """Return the name of the error's category; ``"unknown"`` if no rule matches."""
-        return self._current.classify(error).category.value
+        return self.classify(error).category.value
 
     def get_error_metadata(self, error: BaseException) -> dict[str, Any]:
         """Return the facts about an error, redacted and ready for JSON."""
-        failure = self._current.classify(error)
+        failure = self.classify(error)
         metadata: dict[str, Any] = {
             "error_type": failure.exception_name,
             "error_message": failure.message,
@@ -59,10 +68,6 @@ class ErrorClassifier:
         if failure.retry_after is not None:
             metadata["retry_after"] = failure.retry_after
         return metadata
-
-    @property
-    def _current(self) -> Classifier:
-        return self._classifier or default_classifier()
 
 
 def log_failed_attempt(  # noqa: PLR0913  # all facts about the attempt
@@ -80,60 +85,31 @@ def log_failed_attempt(  # noqa: PLR0913  # all facts about the attempt
 
     The arguments of a task are never logged.
     """
-    of = "" if max_attempts is None else f" of {max_attempts}"
+    of, text = "" if max_attempts is None else f" of {max_attempts}", _failure_text(failure)
     keys = {**_log_keys(task_id, failure), "attempt": attempt, "max_attempts": max_attempts, "error_category": category}
-    if will_retry:
-        when = "retrying" if delay is None else f"retrying in {format_seconds(delay)}"
-        keys["delay"] = delay
-        _log_safely(log.warning, "task %s: attempt %s%s failed (%s), %s: %s",
-             task_id, attempt, of, category, when, _failure_text(failure), extra=keys)  # fmt: skip
-        _log_safely(log.debug, "task %s: traceback of attempt %s\n%s", task_id, attempt, traceback)
-    else:
-        _log_safely(log.error, "task %s: dead letter after attempt %s%s (%s): %s\n%s",
-             task_id, attempt, of, category, _failure_text(failure), traceback, extra=keys)  # fmt: skip
-
-
-def log_deferred(task_id: int, delay: float, failure: Failure) -> None:
-    """Log that a task was deferred."""
-    _log_safely(log.warning, "task %s: deferred for %s, no attempt used (%s): %s",
-         task_id, format_seconds(delay), failure.category.value, _failure_text(failure),
-         extra=_log_keys(task_id, failure))  # fmt: skip
-
-
-def log_ignored(task_id: int, failure: Failure, why: str, traceback: str) -> None:
-    """Log that a reported failure did not change the task."""
-    _log_safely(log.warning, "task %s: a reported failure was ignored because %s: %s",
-         task_id, why, _failure_text(failure),
-         extra=_log_keys(task_id, failure))  # fmt: skip
-    _log_safely(log.debug, "task %s: traceback of the reported failure\n%s", task_id, traceback)
-
-
-def log_unwritten(task_id: int, attempt: int, failure: Failure, store_failure: Failure, traceback: str) -> None:
-    """Log that a failed attempt could not be recorded because the database failed too."""
-    _log_safely(log.error, "task %s is unchanged: attempt %s failed (%s), and so did the database (%s: %s)\n%s",
-         task_id, attempt, _failure_text(failure), store_failure.category.value, _failure_text(store_failure),
-         traceback,
-         extra=_log_keys(task_id, failure))  # fmt: skip
+    with suppress(Exception):  # a log handler that raises must not end the worker
+        if will_retry:
+            when = "retrying" if delay is None else f"retrying in {format_seconds(delay)}"
+            log.warning("task %s: attempt %s%s failed (%s), %s: %s",
+                        task_id, attempt, of, category, when, text, extra=keys | {"delay": delay})  # fmt: skip
+            log.debug("task %s: traceback of attempt %s\n%s", task_id, attempt, traceback)
+        else:
+            log.error("task %s: dead letter after attempt %s%s (%s): %s\n%s",
+                      task_id, attempt, of, category, text, traceback, extra=keys)  # fmt: skip
 
 
 def log_broken_hook(name: str, error: BaseException) -> None:
     """Log that an object of the user's, such as a classifier or metrics, raised an error."""
-    _log_safely(log.error, "%s raised: %s", name, _failure_text(classify(error)))
+    with suppress(Exception):  # as above
+        log.error("%s raised: %s", name, _failure_text(classify(error)))
 
 
 def _log_keys(task_id: int, failure: Failure) -> dict[str, Any]:
-    return {"task_id": task_id, **failure_keys(failure)}
+    return {"task_id": task_id, **failure.log_keys()}
 
 
 def _failure_text(failure: Failure) -> str:
-    return f"{failure.exception_name}: {first_line(failure.message)}"
-
-
-def _log_safely(level: Callable[..., None], *args: Any, **keys: Any) -> None:
-    try:
-        level(*args, **keys)
-    except Exception:  # noqa: BLE001  # a log handler that raises must not end the worker
-        return
+    return failure.summary
 
 
 _LIVE_STATUSES = {Status.QUEUED, Status.RUNNING}
@@ -221,7 +197,7 @@ class ErrorHandler:
         """
         judged = self._judge(error)
         policy = self._policy(error, attempt, retryable=judged.retryable)
-        decision: Retry | Defer | Fail = self._decide(judged, policy, attempt, None)
+        decision: TaskDecision = self._decide(judged, policy, attempt, None)
         try:
             standing = self._tasks.attempt_state(task_id)
             stale = _stale_reason(standing, task_id, attempt, self._epoch_of(task_id))
@@ -230,8 +206,12 @@ class ErrorHandler:
             decision = self._decide(judged, policy, attempt, standing)
             changed = self._write(task_id, judged, decision, attempt)
         except Exception as trouble:  # noqa: BLE001  # an error of the database must not end the loop
-            log_unwritten(task_id, attempt, judged.failure, classify(trouble), traceback_of(trouble))
-            why = f"the database failed: {classify(trouble)}"
+            failed = classify(trouble)
+            with suppress(Exception):  # as above
+                log.error("task %s is unchanged: attempt %s failed (%s), and so did the database (%s: %s)\n%s",
+                          task_id, attempt, _failure_text(judged.failure), failed.category.value, _failure_text(failed),
+                          traceback_of(trouble), extra=_log_keys(task_id, judged.failure))  # fmt: skip
+            why = f"the database failed: {failed}"
             return self._handled(judged, decision) | {"changed": False, "why": why, "trouble": trouble}
         if not changed:
             return self._ignore(task_id, judged, f"task {task_id} was changed by another process at the same time")
@@ -289,8 +269,7 @@ class ErrorHandler:
             return self._write(task_id, self._judge(error), Retry(delay), attempt)
         if status == Status.FAILED:
             return self.move_to_dlq(task_id, error, attempt)
-        message = f"status is {status!r}; after a failed attempt it must be QUEUED or FAILED"
-        raise ConfigError(message)
+        raise ConfigError(f"status is {status!r}; after a failed attempt it must be QUEUED or FAILED")
 
     def move_to_dlq(self, task_id: int, error: BaseException, attempt: int | None = None) -> bool:
         """Move a task with its history to the dead letters, in one transaction. Returns whether it was changed.
@@ -306,7 +285,8 @@ class ErrorHandler:
                 return False
             attempt = standing.retry_count + 1
         judged = self._judge(error)
-        return self._write(task_id, judged, Fail("exhausted" if judged.retryable else "permanent"), attempt)
+        reason = DecisionReason.EXHAUSTED if judged.retryable else DecisionReason.PERMANENT
+        return self._write(task_id, judged, Fail(reason), attempt)
 
     def _judge(self, error: BaseException) -> _JudgedError:
         """Classify an error with the classifier, which the user may have replaced."""
@@ -328,37 +308,25 @@ class ErrorHandler:
 
     def _policy(self, error: BaseException, attempt: int, *, retryable: bool) -> RetryPolicy:
         """Ask the strategy once, and return its decision as a policy with this delay and one or no further attempt."""
-        calls = max(1, attempt)
+        once = RetryPolicy(max_attempts=max(1, attempt))
         if not retryable or not isinstance(error, Exception):
-            return RetryPolicy(max_attempts=calls)
+            return once
         try:
             if not self.retry_strategy.should_retry(error, attempt):
-                return RetryPolicy(max_attempts=calls)
+                return once
             delay = self.retry_strategy.get_retry_delay(attempt)
-            return RetryPolicy(max_attempts=calls + 1, base_delay=delay, max_delay=delay, jitter=0.0)
+            return RetryPolicy(max_attempts=once.max_attempts + 1, base_delay=delay, max_delay=delay, jitter=0.0)
         except Exception as hook_error:  # noqa: BLE001  # a strategy of the user's; the error of the task matters more
             log_broken_hook("retry_strategy", hook_error)
-            return RetryPolicy(max_attempts=calls)
+            return once
 
     @staticmethod
-    def _decide(
-        judged: _JudgedError, policy: RetryPolicy, attempt: int, standing: AttemptState | None
-    ) -> Retry | Defer | Fail:
-        if standing is not None and standing.canary:
-            return Fail(Reason.CANARY)  # a canary is tried once, before the others
-        return decide(
-            judged.failure,
-            policy,
-            attempt=max(1, attempt),
-            wanted=judged.retryable,
-            own_time_spends=True,
-            deferred_for=0.0 if standing is None else standing.deferred_for,
-            expires_in=None if standing is None else standing.expires_in,
-            chance=clock.chance,
-        )
+    def _decide(judged: _JudgedError, policy: RetryPolicy, attempt: int, standing: AttemptState | None) -> TaskDecision:
+        facts = task_state(judged.retryable, standing, attempt=max(1, attempt), counts_own_waits=True)
+        return decide_task(judged.failure, policy, facts)
 
-    def _write(self, task_id: int, judged: _JudgedError, decision: Retry | Defer | Fail, attempt: int) -> bool:
-        settlement = _settlement_for(task_id, judged.note, decision)
+    def _write(self, task_id: int, judged: _JudgedError, decision: TaskDecision, attempt: int) -> bool:
+        settlement = decided_settlement(task_id, 0, decision, judged.note)  # the store sets the epoch
         return self._tasks.settle_attempt(settlement, attempt, epoch=self._epoch_of(task_id))
 
     def _epoch_of(self, task_id: int) -> int | None:
@@ -371,11 +339,10 @@ class ErrorHandler:
         return claim.epoch if is_own else None
 
     @staticmethod
-    def _handled(judged: _JudgedError, decision: Retry | Defer | Fail) -> HandledError:
-        delay = 0.0 if isinstance(decision, Fail) else decision.delay
+    def _handled(judged: _JudgedError, decision: TaskDecision) -> HandledError:
         return {
             "retry": not isinstance(decision, Fail),
-            "delay": delay,
+            "delay": 0.0 if isinstance(decision, Fail) else decision.delay,
             "category": judged.category,
             "metadata": judged.metadata,
             "changed": True,
@@ -383,8 +350,12 @@ class ErrorHandler:
         }
 
     def _ignore(self, task_id: int, judged: _JudgedError, why: str) -> HandledError:
-        log_ignored(task_id, judged.failure, why, judged.note.traceback)
-        return self._handled(judged, Fail("permanent")) | {"changed": False, "why": why}
+        with suppress(Exception):  # as above
+            log.warning("task %s: a reported failure was ignored because %s: %s",
+                        task_id, why, _failure_text(judged.failure),
+                        extra=_log_keys(task_id, judged.failure))  # fmt: skip
+            log.debug("task %s: traceback of the reported failure\n%s", task_id, judged.note.traceback)
+        return self._handled(judged, Fail(DecisionReason.PERMANENT)) | {"changed": False, "why": why}
 
     def _announce(
         self,
@@ -392,39 +363,21 @@ class ErrorHandler:
         error: BaseException,
         attempt: int,
         judged: _JudgedError,
-        decision: Retry | Defer | Fail,
+        decision: TaskDecision,
         standing: AttemptState | None,
     ) -> None:
+        failure, category = judged.failure, judged.category
         match decision:
             case Retry(delay):
-                self.log_error(task_id, error, attempt, True, judged.category, delay=delay)  # noqa: FBT003  # positional for compatibility
+                self.log_error(task_id, error, attempt, True, category, delay=delay)  # noqa: FBT003  # positional for compatibility
             case Defer(delay):
-                log_deferred(task_id, delay, judged.failure)
+                with suppress(Exception):  # as above
+                    log.warning("task %s: deferred for %s, no attempt used (%s): %s",
+                                task_id, format_seconds(delay), failure.category.value, _failure_text(failure),
+                                extra=_log_keys(task_id, failure))  # fmt: skip
             case Fail():
-                self.log_error(task_id, error, attempt, False, judged.category)  # noqa: FBT003  # positional for compatibility
-        if not has_subscribers():
-            return
-        from outlast.record.events import TaskDeferred, TaskFailed, TaskRetrying  # noqa: PLC0415  # only needed with subscribers
-
-        name = "" if standing is None else standing.task_type
-        match decision:
-            case Retry(delay):
-                publish(TaskRetrying(name, task_id, attempt, delay, judged.failure))
-            case Defer(delay):
-                publish(TaskDeferred(name, task_id, attempt, delay, judged.failure))
-            case Fail(reason):
-                publish(TaskFailed(name, task_id, attempt, reason, judged.failure))
-
-
-def _settlement_for(task_id: int, note: Note, decision: Retry | Defer | Fail) -> Settlement:
-    """Return the settlement for a decision. The store sets the epoch."""
-    match decision:
-        case Retry(delay):
-            return Settlement(task_id, 0, Kind.RETRY, delay, note)
-        case Defer(delay):
-            return Settlement(task_id, 0, Kind.DEFER, delay, note)
-        case Fail(reason):
-            return Settlement(task_id, 0, Kind.FAIL, note=note, reason=Reason(reason))
+                self.log_error(task_id, error, attempt, False, category)  # noqa: FBT003  # positional for compatibility
+        publish_failure("" if standing is None else standing.task_type, task_id, attempt, decision, failure)
 
 
 def _stale_reason(standing: AttemptState | None, task_id: int, attempt: int, epoch: int | None) -> str | None:

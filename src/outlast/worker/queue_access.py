@@ -4,7 +4,7 @@ import sys
 from typing import Any, cast
 
 from outlast.errors import ConfigError
-from outlast.ports.engine import AttemptReports
+from outlast.ports.external_attempts import AttemptReports
 from outlast.ports.store import Store
 
 
@@ -20,11 +20,11 @@ def attempt_reports_of(queue_db: Any) -> AttemptReports:
             are created.
     """
     if _is_connection_of("sqlite3", queue_db):
-        from outlast.stores.sqlite import engine as sqlite  # noqa: PLC0415  # only the library in use is imported
+        from outlast.stores.sqlite import external_attempts as sqlite  # noqa: PLC0415  # only the library in use is imported
 
         return sqlite.SqliteEngineTasks(sqlite.SqliteCallerConnection(queue_db))
     if _is_connection_of("psycopg", queue_db):
-        from outlast.stores.postgres import engine as postgres  # noqa: PLC0415  # only the library in use is imported
+        from outlast.stores.postgres import external_attempts as postgres  # noqa: PLC0415  # only the library in use is imported
 
         return postgres.PostgresEngineTasks(postgres.PostgresCallerConnection(queue_db))
     store: Any = getattr(queue_db, "store", queue_db)
@@ -33,11 +33,11 @@ def attempt_reports_of(queue_db: Any) -> AttemptReports:
     for kind in type(store).__mro__:
         match kind.__module__, kind.__name__:
             case "outlast.stores.sqlite.store", "SqliteStore":
-                from outlast.stores.sqlite.engine import SqliteEngineTasks  # noqa: PLC0415  # as above
+                from outlast.stores.sqlite.external_attempts import SqliteEngineTasks  # noqa: PLC0415  # as above
 
                 return SqliteEngineTasks(store.db)
             case "outlast.stores.postgres.store", "PostgresStore":
-                from outlast.stores.postgres.engine import PostgresEngineTasks  # noqa: PLC0415  # as above
+                from outlast.stores.postgres.external_attempts import PostgresEngineTasks  # noqa: PLC0415  # as above
 
                 return PostgresEngineTasks(store.db)
     raise _unusable_queue_error(queue_db)
@@ -53,16 +53,17 @@ def store_of(queue_db: Any) -> tuple[Store, bool]:
         ConfigError: If `queue_db` is not an app, a store or a connection, or is an in-memory database.
     """
     if _is_connection_of("sqlite3", queue_db):
-        from outlast.stores.sqlite.engine import connection_file  # noqa: PLC0415  # only the library in use is imported
+        from outlast.stores.sqlite.external_attempts import connection_file  # noqa: PLC0415  # only the library in use is imported
         from outlast.stores.sqlite.store import SqliteStore  # noqa: PLC0415  # only the library in use is imported
 
         path = connection_file(queue_db)
         if not path:
-            message = "queue_db is an in-memory database, which a second connection cannot open; give a file or an App"
-            raise ConfigError(message)
+            raise ConfigError(
+                "queue_db is an in-memory database, which a second connection cannot open; give a file or an App"
+            )
         return SqliteStore(path), True
     if _is_connection_of("psycopg", queue_db):
-        from outlast.stores.postgres.engine import connection_url  # noqa: PLC0415  # only the library in use is imported
+        from outlast.stores.postgres.external_attempts import connection_url  # noqa: PLC0415  # only the library in use is imported
         from outlast.stores.postgres.store import PostgresStore  # noqa: PLC0415  # only the library in use is imported
 
         return PostgresStore(connection_url(queue_db)), True

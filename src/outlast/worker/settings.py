@@ -6,7 +6,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from outlast import clock
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
-from outlast.queue.definition import seconds
+from outlast.queue.definition import required_seconds
+from outlast.queue.settings import check_crash_limit, checked_lease
 
 _LONGEST_DELAY = 86400.0  # seconds; limits the linear backoff after many attempts
 
@@ -133,35 +134,24 @@ def read_settings(config: Any) -> BaseWorkerSettings:
         found = config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
         return default if found is None else found
 
-    def duration(name: str, default: float, *, least: float = 0.0) -> float:
-        return seconds(name, setting(name, default), least=least) or 0.0
-
     queues = setting("queues", ("default",))
     queues = (queues,) if isinstance(queues, str) else tuple(queues)
     if not queues or not all(isinstance(each, str) and each for each in queues):
-        message = f"queues is {queues!r}; give the names of queues"
-        raise ConfigError(message)
-    lease = duration("lease", 20.0, least=0.1)
-    heartbeat = duration("heartbeat", lease / 4, least=0.01)
-    if heartbeat * 2 > lease:
-        message = f"heartbeat is {heartbeat:g} s and lease {lease:g} s; the lease must be at least two heartbeats long"
-        raise ConfigError(message)
+        raise ConfigError(f"queues is {queues!r}; give the names of queues")
+    lease, heartbeat = checked_lease(setting("lease", 20.0), setting("heartbeat", None))
     crash_limit = setting("crash_limit", 3)
-    if not isinstance(crash_limit, int) or crash_limit < 1:
-        message = f"crash_limit is {crash_limit!r}; give a whole number, 1 or more"
-        raise ConfigError(message)
+    check_crash_limit(crash_limit)
     strategy = setting("retry_strategy", None)
     if strategy is None:
         names = ("max_retries", "base_delay", "max_delay", "jitter")
-        strategy = ExponentialBackoffStrategy(
-            **{name: value for name in names if (value := setting(name, None)) is not None}
-        )
+        given = {name: setting(name, None) for name in names}
+        strategy = ExponentialBackoffStrategy(**{name: value for name, value in given.items() if value is not None})
     return BaseWorkerSettings(
         queues,
         lease,
         heartbeat,
-        duration("poll_interval", 1.0),
+        required_seconds("poll_interval", setting("poll_interval", 1.0), 0.0),
         crash_limit,
-        duration("keep_result", 7 * 86400.0),
+        required_seconds("keep_result", setting("keep_result", 7 * 86400.0), 0.0),
         strategy,
     )

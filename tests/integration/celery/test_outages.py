@@ -50,8 +50,8 @@ def test_an_attempt_that_begins_while_the_bridge_looks_is_not_given_back(shop, b
     monkeypatch.setattr(state, "reserved_requests", Requests())
 
     def look():
-        bridge._release_at = 0.0
-        bridge._release_forgotten()
+        bridge._forgotten._next_at = 0.0
+        bridge._forgotten.release()
         return shop.store.get(held.task_id).status
 
     assert [look(), look(), look()] == [Status.RUNNING] * 3

@@ -1,16 +1,12 @@
 """aiohttp: a response with a status, a connection error, or a response that its parser rejected."""
 
 from outlast.classify.codes import read_connection_errno
-from outlast.classify.libraries.library import Library
-from outlast.classify.safe_access import read_response, safe_getattr, text_of
+from outlast.classify.libraries.library import Found, Library
+from outlast.classify.safe_access import read_response, safe_error, safe_getattr, text_of
 from outlast.failure import Category, Evidence, Origin
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
-
-def read_response_error(error: object) -> "Found":
+def read_response_error(error: object) -> Found:
     """Status and headers; the status 400 of a response that could not be parsed is aiohttp's own and ignored."""
     cause = safe_getattr(error, "__cause__")
     if cause is not None and "aiohttp.http_exceptions" in str(safe_getattr(type(cause), "__module__")):
@@ -18,7 +14,7 @@ def read_response_error(error: object) -> "Found":
     return read_response(error)
 
 
-def read_payload_error(error: object) -> "Found":
+def read_payload_error(error: object) -> Found:
     """Whether the body ended early, which is a network error, or has a broken encoding, which is bad data."""
     for each in (safe_getattr(error, "__cause__"), error):
         if safe_getattr(
@@ -28,38 +24,37 @@ def read_payload_error(error: object) -> "Found":
     return None
 
 
-def read_connector(error: object) -> "Found":
+def read_connector(error: object) -> Found:
     """The wrapped error of the operating system, the resolver or TLS."""
-    inner = safe_getattr(error, "os_error") or safe_getattr(error, "certificate_error")
-    return inner if isinstance(inner, BaseException) and inner is not error else None
+    return safe_error(error, "os_error", "certificate_error")
 
 
 LIBRARY = Library(
     title="aiohttp",
+    packages="aiohttp",
     origin=Origin.HTTP,
     categories={
         Category.NETWORK: (
-            "aiohttp.ClientConnectionError aiohttp.ClientPayloadError aiohttp.WebSocketError aiohttp.UploadAbortedError "
-            "aiohttp.BadHttpMessage aiohttp.PayloadEncodingError aiohttp.EofStream aiohttp.RequestPayloadError"
+            "ClientConnectionError ClientPayloadError WebSocketError UploadAbortedError BadHttpMessage "
+            "PayloadEncodingError EofStream RequestPayloadError"
         ),
-        Category.CONFIGURATION: "aiohttp.ServerFingerprintMismatch aiohttp.InvalidURL aiohttp.NonHttpUrlClientError aiohttp.InvalidURLError",
+        Category.CONFIGURATION: "ServerFingerprintMismatch InvalidURL NonHttpUrlClientError InvalidURLError",
         Category.DATA: (
-            "aiohttp.ContentTypeError aiohttp.ContentEncodingError aiohttp.DecompressSizeError aiohttp.TooManyMembersError "
-            "aiohttp.TooManyRedirects aiohttp.RedirectClientError aiohttp.WSMessageTypeError"
+            "ContentTypeError ContentEncodingError DecompressSizeError TooManyMembersError TooManyRedirects "
+            "RedirectClientError WSMessageTypeError"
         ),
-        Category.INVALID_PARAMETERS: "aiohttp.HttpBadRequest aiohttp.BadHttpMethod",
+        Category.INVALID_PARAMETERS: "HttpBadRequest BadHttpMethod",
     },
     readers={
-        "aiohttp.ClientResponseError": read_response_error,
-        "aiohttp.HTTPException": read_response,
-        "aiohttp.WSHandshakeError": read_response,
-        "aiohttp.ClientPayloadError": read_payload_error,
-        "aiohttp.ClientConnectorError": read_connector,
-        "aiohttp.ClientConnectionError": read_connection_errno,
+        "ClientResponseError": read_response_error,
+        "HTTPException WSHandshakeError": read_response,
+        "ClientPayloadError": read_payload_error,
+        "ClientConnectorError": read_connector,
+        "ClientConnectionError": read_connection_errno,
     },
     says_nothing=(
-        "aiohttp.ClientError aiohttp.ClientResponseError aiohttp.HttpProcessingError aiohttp.HTTPException "
-        "aiohttp.WSHandshakeError aiohttp.CleanupError aiohttp.LookupError aiohttp.PayloadAccessError aiohttp.GracefulExit "
-        "aiohttp.BadContentDispositionHeader aiohttp.BadContentDispositionParam aiohttp.NotAppKeyWarning"
+        "ClientError ClientResponseError HttpProcessingError HTTPException WSHandshakeError CleanupError "
+        "LookupError PayloadAccessError GracefulExit BadContentDispositionHeader BadContentDispositionParam "
+        "NotAppKeyWarning"
     ),
 )

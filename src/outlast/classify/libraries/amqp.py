@@ -1,14 +1,9 @@
 """py-amqp: the reply code with which a broker such as RabbitMQ closed the channel or the connection."""
 
-import re
-
-from outlast.classify.libraries.library import Library
+from outlast.classify.codes import judge_words
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_int, safe_str
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 REPLIES: dict[int, Category] = {
     311: Category.INVALID_PARAMETERS,  # content too large
@@ -38,7 +33,7 @@ _NOT_ALLOWED = (
 )
 
 
-def read_reply(error: object) -> "Found":
+def read_reply(error: object) -> Found:
     """The broker's reply code; the text of a 530 shows whether it is about permissions or a connection limit."""
     code = safe_int(error, "reply_code")
     if code not in REPLIES:
@@ -46,22 +41,21 @@ def read_reply(error: object) -> "Found":
     category = REPLIES[code]
     if code == 530:  # 'not allowed'
         text = (safe_str(error, "reply_text") or "")[:1024]
-        category = next((each for pattern, each in _NOT_ALLOWED if re.search(pattern, text)), category)
+        category = judge_words(text, _NOT_ALLOWED) or category
     return Evidence(category=category, code=str(code))
-
-
-def _qualify(names: str) -> str:
-    return " ".join(f"amqp.{name}" for name in names.split())
 
 
 LIBRARY = Library(
     title="py-amqp",
+    packages="amqp",
     origin=Origin.MESSAGING,
     categories={
-        Category.NETWORK: _qualify("RecoverableConnectionError"),
-        Category.API_TEMPORARY: _qualify("RecoverableChannelError Blocked ConsumerCancelled MessageNacked"),
-        Category.INVALID_PARAMETERS: _qualify("IrrecoverableChannelError IrrecoverableConnectionError"),
+        Category.NETWORK: "RecoverableConnectionError",
+        Category.API_TEMPORARY: "RecoverableChannelError Blocked ConsumerCancelled MessageNacked",
+        Category.INVALID_PARAMETERS: "IrrecoverableChannelError IrrecoverableConnectionError",
     },
-    readers={"amqp.AMQPError": read_reply},
-    says_nothing=_qualify("AMQPError ConnectionError ChannelError"),
+    readers={
+        "AMQPError": read_reply,
+    },
+    says_nothing="AMQPError ConnectionError ChannelError",
 )

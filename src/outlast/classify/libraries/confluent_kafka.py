@@ -3,13 +3,9 @@
 from types import MethodDescriptorType
 
 from outlast.classify.kafka_errors import judge_kafka
-from outlast.classify.libraries.library import Library
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import read_response, safe_getattr, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 _TXN_ABORTED = frozenset({Category.UNKNOWN, Category.INVALID_PARAMETERS})
 
@@ -23,7 +19,7 @@ def _read_field(error: object, method: str) -> object:
     return None
 
 
-def read_kafka_error(error: object) -> "Found":
+def read_kafka_error(error: object) -> Found:
     """Number, name and the flags retriable, fatal and txn_requires_abort of the wrapped KafkaError."""
     arguments = safe_getattr(error, "args")
     inner = arguments[0] if isinstance(arguments, tuple) and arguments else None
@@ -40,7 +36,7 @@ def read_kafka_error(error: object) -> "Found":
     return found
 
 
-def read_registry(error: object) -> "Found":
+def read_registry(error: object) -> Found:
     """The HTTP status of the schema registry's response."""
     status = status_of(safe_getattr(error, "http_status_code"))
     return Evidence(origin=Origin.HTTP, http_status=status) if status else read_response(error)
@@ -48,16 +44,16 @@ def read_registry(error: object) -> "Found":
 
 LIBRARY = Library(
     title="confluent-kafka",
+    packages="confluent_kafka",
     origin=Origin.MESSAGING,
     categories={
-        Category.DATA: "confluent_kafka.KeyDeserializationError confluent_kafka.ValueDeserializationError",
-        Category.INVALID_PARAMETERS: "confluent_kafka.SerializationError",
-        Category.AUTHENTICATION: "confluent_kafka.OAuthTokenError",
+        Category.DATA: "KeyDeserializationError ValueDeserializationError",
+        Category.INVALID_PARAMETERS: "SerializationError",
+        Category.AUTHENTICATION: "OAuthTokenError",
     },
     readers={
         "cimpl.KafkaException": read_kafka_error,
-        "confluent_kafka.SchemaRegistryError": read_registry,
-        "confluent_kafka.OAuthTokenError": read_registry,
+        "SchemaRegistryError OAuthTokenError": read_registry,
     },
-    says_nothing="cimpl.KafkaException confluent_kafka.SchemaRegistryError",
+    says_nothing="cimpl.KafkaException SchemaRegistryError",
 )

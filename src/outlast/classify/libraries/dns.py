@@ -1,12 +1,8 @@
 """dnspython: classes for the resolver's result, with the response of every name server that failed."""
 
-from outlast.classify.libraries.library import Library
-from outlast.classify.safe_access import safe_getattr, safe_int
+from outlast.classify.libraries.library import Found, Library
+from outlast.classify.safe_access import safe_getattr, safe_int, safe_item, safe_list
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 RCODES: dict[int, tuple[str, Category]] = {
     1: ("FORMERR", Category.INVALID_PARAMETERS),
@@ -24,7 +20,6 @@ RCODES: dict[int, tuple[str, Category]] = {
 
 _RCODE_BITS = 15
 _PARTS = 5  # server, whether TCP was used, port, error, response
-_SERVERS = 16
 
 
 def _judge_rcode(rcode: int | None) -> Evidence | None:
@@ -32,12 +27,10 @@ def _judge_rcode(rcode: int | None) -> Evidence | None:
     return Evidence(category=category, code=name) if category is not None else None
 
 
-def read_servers(error: object) -> "Found":
+def read_servers(error: object) -> Found:
     """The response code or connection error of the name servers; a temporary one decides."""
-    arguments = safe_getattr(error, "kwargs")
-    errors = arguments.get("errors") if isinstance(arguments, dict) else None
     found: list[Evidence | BaseException] = []
-    for each in errors[:_SERVERS] if isinstance(errors, list) else ():
+    for each in safe_list(safe_item(safe_getattr(error, "kwargs"), "errors")):
         if not isinstance(each, tuple) or len(each) < _PARTS:
             continue
         flags = safe_int(each[4], "flags")
@@ -50,41 +43,41 @@ def read_servers(error: object) -> "Found":
     return next(temporary, found[0] if found else None)
 
 
-def read_rcode(error: object) -> "Found":
+def read_rcode(error: object) -> Found:
     """The response code of a refused zone transfer."""
     return _judge_rcode(safe_int(error, "rcode"))
 
 
-def _qualify(names: str) -> str:
-    return " ".join(f"dns.{name}" for name in names.split())
-
-
 LIBRARY = Library(
     title="dnspython",
+    packages="dns",
     origin=Origin.NETWORK,
     categories={
-        Category.NETWORK: _qualify("Timeout NXDOMAIN"),
-        Category.API_TEMPORARY: _qualify("NoNameservers"),
-        Category.NOT_FOUND: _qualify("NoAnswer EmptyHostAnswers NoRootSOA"),
-        Category.AUTHENTICATION: _qualify("PeerError BadSignature BadKey UnknownTSIGKey"),
-        Category.CONFIGURATION: _qualify(
-            "NoResolverConfiguration AsyncLibraryNotFoundError NoDOH NoDOQ NoIDNA2008 UnsupportedAlgorithm DeniedByPolicy "
-            "BadTime PeerBadTime BadAlgorithm UnsupportedDigestHashAlgorithm UnsupportedDigestScheme"
+        Category.NETWORK: "Timeout NXDOMAIN",
+        Category.API_TEMPORARY: "NoNameservers",
+        Category.NOT_FOUND: "NoAnswer EmptyHostAnswers NoRootSOA",
+        Category.AUTHENTICATION: "PeerError BadSignature BadKey UnknownTSIGKey",
+        Category.CONFIGURATION: (
+            "NoResolverConfiguration AsyncLibraryNotFoundError NoDOH NoDOQ NoIDNA2008 UnsupportedAlgorithm "
+            "DeniedByPolicy BadTime PeerBadTime BadAlgorithm UnsupportedDigestHashAlgorithm UnsupportedDigestScheme"
         ),
-        Category.INVALID_PARAMETERS: _qualify(
+        Category.INVALID_PARAMETERS: (
             "SyntaxError NameTooLong IDNAException NotAbsolute NoMetaqueries NoParent AbsoluteConcatenation "
-            "NeedAbsoluteNameOrOrigin NeedSubdomainOfOrigin UnknownRdatatype UnknownRdataclass UnknownOpcode UnknownRcode "
-            "UnknownHeaderField UnknownScheme UnknownParamKey YXDOMAIN RdatatypeExists NoRelativeRdataOrdering "
-            "DifferingCovers IncompatibleTypes TooBig AlreadyEnded DeleteNotExact ReadOnly TooManyChanges UseTransaction "
-            "Immutable UseTCP"
+            "NeedAbsoluteNameOrOrigin NeedSubdomainOfOrigin UnknownRdatatype UnknownRdataclass UnknownOpcode "
+            "UnknownRcode UnknownHeaderField UnknownScheme UnknownParamKey YXDOMAIN RdatatypeExists "
+            "NoRelativeRdataOrdering DifferingCovers IncompatibleTypes TooBig AlreadyEnded DeleteNotExact ReadOnly "
+            "TooManyChanges UseTransaction Immutable UseTCP"
         ),
-        Category.DATA: _qualify(
+        Category.DATA: (
             "FormError Truncated NotQueryResponse AnswerForNXDOMAIN ChainTooLong UnexpectedSource ValidationFailure "
             "TransferError BadZone DigestVerificationFailure NoDigest CNAMEAndOtherData UnknownOrigin BadSigTime"
         ),
     },
-    readers={"dns.NoNameservers": read_servers, "dns.TransferError": read_rcode},
-    says_nothing=_qualify(
+    readers={
+        "NoNameservers": read_servers,
+        "TransferError": read_rcode,
+    },
+    says_nothing=(
         "DNSException UngetBufferFull WantReadException WantWriteException SSLWantReadError SSLWantWriteError"
     ),
 )

@@ -5,6 +5,9 @@ from outlast.failure import Category, Origin
 
 LIBRARY = Library(
     title="feedparser",
+    packages="feedparser",
     origin=Origin.HTTP,
-    categories={Category.DATA: "feedparser.ThingsNobodyCaresAboutButMe feedparser.UndeclaredNamespace"},
+    categories={
+        Category.DATA: "ThingsNobodyCaresAboutButMe UndeclaredNamespace",
+    },
 )

@@ -2,13 +2,9 @@
 
 import re
 
-from outlast.classify.libraries.library import Library
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import text_of
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 REPLIES: dict[str, Category] = {
     "425": Category.NETWORK,
@@ -27,7 +23,7 @@ _DENIED = re.compile(r"\b(?:denied|not permitted|not allowed|forbidden|privilege
 _TEXT_LIMIT = 2048
 
 
-def read_reply(error: object) -> "Found":
+def read_reply(error: object) -> Found:
     """The server's reply code at the start of the text."""
     text = text_of(error)
     code = text[:3]
@@ -40,12 +36,15 @@ def read_reply(error: object) -> "Found":
 
 LIBRARY = Library(
     title="ftplib",
+    packages="ftplib",
     origin=Origin.FILE,
     categories={
-        Category.API_TEMPORARY: "ftplib.error_temp",
-        Category.INVALID_PARAMETERS: "ftplib.error_perm",
-        Category.DATA: "ftplib.error_proto ftplib.error_reply",
+        Category.API_TEMPORARY: "error_temp",
+        Category.INVALID_PARAMETERS: "error_perm",
+        Category.DATA: "error_proto error_reply",
     },
-    readers={"ftplib.Error": read_reply},
-    says_nothing="ftplib.Error",
+    readers={
+        "Error": read_reply,
+    },
+    says_nothing="Error",
 )

@@ -3,21 +3,26 @@
 import re
 
 from outlast.classify import rpc_status
-from outlast.classify.codes import judge_code
+from outlast.classify.codes import categories_by_name, judge_code
 from outlast.classify.libraries.grpc import read_call
 from outlast.classify.libraries.httplib2 import read_answer
-from outlast.classify.libraries.library import Library
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.rpc_status import details_in_json, judge_limit, read_rpc, with_delay
-from outlast.classify.safe_access import BODY_LIMIT, read_response, safe_getattr, safe_str, status_of, text_of
+from outlast.classify.safe_access import (
+    BODY_LIMIT,
+    read_response,
+    safe_error,
+    safe_getattr,
+    safe_item,
+    safe_list,
+    safe_str,
+    status_of,
+    text_of,
+)
 from outlast.failure import Category, Evidence, Origin
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
-
-REASONS: dict[str, Category] = rpc_status.RPC_REASONS | {
-    name: category
-    for category, names in {
+REASONS = rpc_status.RPC_REASONS | categories_by_name(
+    {
         Category.RATE_LIMIT: (
             "rateLimitExceeded userRateLimitExceeded rateLimitExceededUnreg userRateLimitExceededUnreg servingLimitExceeded "
             "concurrentLimitExceeded jobRateLimitExceeded sharingRateLimitExceeded limitExceeded"
@@ -34,9 +39,8 @@ REASONS: dict[str, Category] = rpc_status.RPC_REASONS | {
             "invalid invalidParameter invalidQuery conditionNotMet duplicate conflict resourcesExceeded "
             "responseTooLarge processingFailure videoRatingDisabled"
         ),
-    }.items()
-    for name in names.split()
-}
+    }
+)
 """Category by the reason in a response; 'badRequest', 'forbidden' and the like only repeat the status."""
 
 _LIMITS = frozenset({Category.RATE_LIMIT, Category.QUOTA_EXHAUSTED})
@@ -47,7 +51,7 @@ _STATUS_IN_TEXT = re.compile(r"\bResponse status: (\d{3})\b", re.ASCII)
 _STATUS_IN_BODY = re.compile(r'"status":\s{0,8}"([A-Z_]{4,30})"')
 
 
-def read_call_error(error: object) -> "Found":
+def read_call_error(error: object) -> Found:
     """The failed gRPC call or HTTP response, with its reasons and details."""
     response = safe_getattr(error, "response")
     found = read_call(response) or read_response(response) or _evidence_of_class(error)
@@ -65,7 +69,7 @@ def _evidence_of_class(error: object) -> Evidence | None:
     return Evidence(http_status=status_code) if status_code is not None else None
 
 
-def read_http_error(error: object) -> "Found":
+def read_http_error(error: object) -> Found:
     """Status, reasons and details of a response; credentials are always sent, as every call needs a key or a token."""
     found = read_answer(safe_getattr(error, "resp"), safe_str(error, "uri"))
     if found is None:
@@ -91,13 +95,13 @@ def _error_in(body: str) -> object:
         return None
     if isinstance(decoded, list):
         decoded = decoded[0] if decoded else None
-    return decoded.get("error") if isinstance(decoded, dict) else None
+    return safe_item(decoded, "error")
 
 
 def _with_reasons(found: Evidence, errors: object, details: object, message: str) -> Evidence:
     """Return the evidence with the reasons and details of a response; the first known reason overrides the status."""
     parsed = details_in_json(details)
-    listed = [part.get("reason") for part in errors if isinstance(part, dict)] if isinstance(errors, list) else []
+    listed = [safe_item(part, "reason") for part in safe_list(errors)]
     reasons = [reason[:_CODE_LIMIT] for reason in (parsed.reason, *listed) if isinstance(reason, str) and reason]
     code = next((reason for reason in reasons if reason in REASONS or judge_code(reason)), None)
     category = REASONS.get(code or "")
@@ -114,29 +118,25 @@ def _with_reasons(found: Evidence, errors: object, details: object, message: str
     )
 
 
-def read_media_error(error: object) -> "Found":
+def read_media_error(error: object) -> Found:
     """The response to an upload or a download."""
     return read_response(safe_getattr(error, "response"))
 
 
-def read_retry_error(error: object) -> "Found":
+def read_retry_error(error: object) -> Found:
     """The last error of a retry that ran out of time."""
-    cause = safe_getattr(error, "cause")
-    return cause if isinstance(cause, BaseException) else None
+    return safe_error(error, "cause")
 
 
-def read_refresh_error(error: object) -> "Found":
+def read_refresh_error(error: object) -> Found:
     """Whether google-auth marks the failure as temporary; or the connection error to the token server."""
     if safe_getattr(error, "retryable") is True:
         return Evidence(category=Category.API_TEMPORARY)
-    for name in ("__cause__", "__context__"):
-        inner = safe_getattr(error, name)
-        if isinstance(inner, BaseException) and type(inner).__name__ in {"TransportError", "TimeoutError"}:
-            return inner
-    return None
+    chained = safe_error(error, "__cause__"), safe_error(error, "__context__")
+    return next((inner for inner in chained if type(inner).__name__ in {"TransportError", "TimeoutError"}), None)
 
 
-def read_transport_error(error: BaseException) -> "Found":
+def read_transport_error(error: BaseException) -> Found:
     """The unexpected response, at times only in the text; or the connection error."""
     for part in error.args[:4]:
         if isinstance(part, BaseException):
@@ -147,58 +147,46 @@ def read_transport_error(error: BaseException) -> "Found":
     match = _STATUS_IN_TEXT.search(text_of(error)[:BODY_LIMIT])
     if match:
         return Evidence(http_status=status_of(int(match[1])))
-    cause = safe_getattr(error, "__cause__")
-    return cause if isinstance(cause, BaseException) else None
-
-
-def _google(names: str) -> str:
-    return " ".join(f"google.{name}" for name in names.split())
-
-
-def _client(names: str) -> str:
-    return " ".join(f"googleapiclient.{name}" for name in names.split())
+    return safe_error(error, "__cause__")
 
 
 LIBRARY = Library(
     title="google-api-core, google-cloud, google-auth and google-api-python-client",
+    packages="google",
     origin=Origin.HTTP,
     categories={
-        Category.NETWORK: _google("RetryError TransportError TimeoutError ResponseError TransferStalledError"),
-        Category.API_TEMPORARY: _google("ServerError _OperationNotComplete"),
-        Category.AUTHENTICATION: _google("RefreshError OAuthError UserAccessTokenError"),
-        Category.CONFIGURATION: _google(
+        Category.NETWORK: "RetryError TransportError TimeoutError ResponseError TransferStalledError",
+        Category.API_TEMPORARY: "ServerError _OperationNotComplete",
+        Category.AUTHENTICATION: "RefreshError OAuthError UserAccessTokenError",
+        Category.CONFIGURATION: (
             "DefaultCredentialsError MutualTLSChannelError ClientCertError DuplicateCredentialArgs EmptyUniverseError "
             "UniverseMismatchError FeatureGatingError VersionError DescriptorDatabaseConflictingDefinitionError "
-            "AsyncRestUnsupportedParameterError"
-        )
-        + " "
-        + _client("UnknownApiNameOrVersion APICoreVersionError"),
-        Category.INVALID_PARAMETERS: _google(
-            "ClientError UnseekableStreamError InvalidOperationException InvalidPathError EncodeError "
-            "SerializeToJsonError TypeTransformationError"
-        )
-        + " "
-        + _client(
-            "UnknownFileType UnacceptableMimeTypeError MediaUploadSizeError InvalidChunkSizeError UnexpectedBodyError "
-            "UnexpectedMethodError"
+            "AsyncRestUnsupportedParameterError googleapiclient.UnknownApiNameOrVersion "
+            "googleapiclient.APICoreVersionError"
         ),
-        Category.DATA: _google("DataCorruption Redirection MissingStatusHeaderError DecodeError ParseError")
-        + " "
-        + _client("InvalidJsonError InvalidNotificationError UnknownLinkType"),
-        Category.UNKNOWN: _google("UploadCancelledError"),
+        Category.INVALID_PARAMETERS: (
+            "ClientError UnseekableStreamError InvalidOperationException InvalidPathError EncodeError "
+            "SerializeToJsonError TypeTransformationError googleapiclient.UnknownFileType "
+            "googleapiclient.UnacceptableMimeTypeError googleapiclient.MediaUploadSizeError "
+            "googleapiclient.InvalidChunkSizeError googleapiclient.UnexpectedBodyError "
+            "googleapiclient.UnexpectedMethodError"
+        ),
+        Category.DATA: (
+            "DataCorruption Redirection MissingStatusHeaderError DecodeError ParseError "
+            "googleapiclient.InvalidJsonError googleapiclient.InvalidNotificationError googleapiclient.UnknownLinkType"
+        ),
+        Category.UNKNOWN: "UploadCancelledError",
     },
     readers={
-        "google.GoogleAPICallError": read_call_error,
-        "google.InvalidResponse": read_media_error,
-        "google.RetryError": read_retry_error,
-        "google.RefreshError": read_refresh_error,
-        "google.TransportError": read_transport_error,
+        "GoogleAPICallError": read_call_error,
+        "InvalidResponse": read_media_error,
+        "RetryError": read_retry_error,
+        "RefreshError": read_refresh_error,
+        "TransportError": read_transport_error,
         "googleapiclient.HttpError": read_http_error,
     },
-    says_nothing=_google(
-        "GoogleAPIError GoogleAPICallError GoogleAuthError InvalidResponse ResumableTransferError Error FrozenInstanceError "
-        "_MemfdCreationError"
-    )
-    + " "
-    + _client("Error HttpError"),
+    says_nothing=(
+        "GoogleAPIError GoogleAPICallError GoogleAuthError InvalidResponse ResumableTransferError Error "
+        "FrozenInstanceError _MemfdCreationError googleapiclient.Error googleapiclient.HttpError"
+    ),
 )

@@ -4,15 +4,10 @@ from collections.abc import Collection
 from itertools import islice
 
 from outlast.classify import rpc_status
-from outlast.classify.libraries.library import Library
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.rpc_status import details_on_wire, read_rpc
-from outlast.classify.safe_access import read_headers, safe_getattr, safe_str
-from outlast.failure import Category, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
-    from outlast.failure import Evidence
+from outlast.classify.safe_access import read_headers, safe_error, safe_getattr, safe_str
+from outlast.failure import Category, Evidence, Origin
 
 STATUSES = rpc_status.RPC_STATUSES
 """Category by status, if its message and details are not more specific."""
@@ -22,7 +17,7 @@ _DETAILS = "grpc-status-details-bin"
 _PUSHBACK = "grpc-retry-pushback-ms"
 
 
-def read_call(error: object) -> "Evidence | None":
+def read_call(error: object) -> Evidence | None:
     """Status, message and trailing metadata stored in the error; its methods are not called, since those of a stream block."""
     # A blocking call or stream keeps them in its state, an error of grpc.aio in itself.
     state = safe_getattr(error, "_state")
@@ -56,28 +51,28 @@ def _pairs(metadata: object) -> dict[str, object]:
     return pairs
 
 
-def read_inner(error: object) -> "Found":
+def read_inner(error: object) -> Found:
     """The error that an interceptor raised."""
-    inner = safe_getattr(error, "_exception")
-    return inner if isinstance(inner, BaseException) else None
-
-
-def _grpc(names: str) -> str:
-    return " ".join(f"grpc.{name}" for name in names.split())
+    return safe_error(error, "_exception")
 
 
 LIBRARY = Library(
     title="grpc",
+    packages="grpc",
     origin=Origin.RPC,
     categories={
-        Category.NETWORK: _grpc("FutureTimeoutError TimeoutError ExpirationError NetworkError"),
-        Category.API_TEMPORARY: _grpc("RemoteShutdownError"),
-        Category.INVALID_PARAMETERS: _grpc("NoSuchMethodError"),
-        Category.UNKNOWN: _grpc("FutureCancelledError CancelledError CancellationError Abandoned"),
+        Category.NETWORK: "FutureTimeoutError TimeoutError ExpirationError NetworkError",
+        Category.API_TEMPORARY: "RemoteShutdownError",
+        Category.INVALID_PARAMETERS: "NoSuchMethodError",
+        Category.UNKNOWN: "FutureCancelledError CancelledError CancellationError Abandoned",
     },
-    readers={"grpc.RpcError": read_call, "grpc._FailureOutcome": read_inner},
-    says_nothing=_grpc(
-        "RpcError BaseError InternalError ExecuteBatchError AbortError AioRpcStatus UsageError AbortionError LocalError "
-        "LocalShutdownError RemoteError _FailureOutcome _RequestCallError _ServerStoppedError _WatchConnectivityFailed"
+    readers={
+        "RpcError": read_call,
+        "_FailureOutcome": read_inner,
+    },
+    says_nothing=(
+        "RpcError BaseError InternalError ExecuteBatchError AbortError AioRpcStatus UsageError AbortionError "
+        "LocalError LocalShutdownError RemoteError _FailureOutcome _RequestCallError _ServerStoppedError "
+        "_WatchConnectivityFailed"
     ),
 )

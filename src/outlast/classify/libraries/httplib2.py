@@ -1,12 +1,8 @@
 """httplib2: a response that could not be followed or decoded, or a host that was not found."""
 
-from outlast.classify.libraries.library import Library
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import credentials_in, read_headers, safe_getattr, status_of
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 
 def read_answer(response: object, url: object = None) -> Evidence | None:
@@ -22,29 +18,28 @@ def read_answer(response: object, url: object = None) -> Evidence | None:
     )
 
 
-def read_error(error: object) -> "Found":
+def read_error(error: object) -> Found:
     """The response that could not be used."""
     return read_answer(safe_getattr(error, "response"))
 
 
-def _httplib2(names: str) -> str:
-    return " ".join(f"httplib2.{name}" for name in names.split())
-
-
 LIBRARY = Library(
     title="httplib2",
+    packages="httplib2",
     origin=Origin.HTTP,
     categories={
-        Category.NETWORK: _httplib2("ServerNotFoundError"),
-        Category.CONFIGURATION: _httplib2(
+        Category.NETWORK: "ServerNotFoundError",
+        Category.CONFIGURATION: (
             "RelativeURIError ProxiesUnavailableError UnimplementedDigestAuthOptionError "
             "UnimplementedHmacDigestAuthOptionError"
         ),
-        Category.DATA: _httplib2(
+        Category.DATA: (
             "RedirectMissingLocation RedirectLimit FailedToDecompressContent MalformedHeader DecodeLimitError "
             "DecodeRatioError"
         ),
     },
-    readers={"httplib2.HttpLib2ErrorWithResponse": read_error},
-    says_nothing=_httplib2("HttpLib2Error HttpLib2ErrorWithResponse"),
+    readers={
+        "HttpLib2ErrorWithResponse": read_error,
+    },
+    says_nothing="HttpLib2Error HttpLib2ErrorWithResponse",
 )

@@ -1,41 +1,39 @@
 """openai and anthropic: a status, an error code and type from the body, and headers about retries."""
 
-from outlast.classify.libraries.library import Library
-from outlast.classify.safe_access import header_of, read_response, safe_getattr, safe_str, text_of
+from outlast.classify.codes import categories_by_name
+from outlast.classify.libraries.library import Found, Library
+from outlast.classify.safe_access import header_of, read_response, safe_error, safe_getattr, safe_str, text_of
 from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
-
 _C = Category
 
-_NAMES: dict[Category, str] = {
-    _C.QUOTA_EXHAUSTED: (
-        "insufficient_quota billing_hard_limit_reached billing_not_active billing_error quota_exceeded "
-        "enforced_spend_limit_reached storage_quota_exceeded org_member_limit_exceeded org_api_key_limit_exceeded "
-        "workspace_api_key_limit_exceeded workspace_member_limit_exceeded"
-    ),
-    _C.RATE_LIMIT: "rate_limit_exceeded rate_limit_error ramp_limit_exceeded slow_down tokens_exceeded",
-    _C.API_TEMPORARY: (
-        "server_error overloaded_error engine_overloaded timeout_error scan_pending concurrent_membership_change "
-        "external_key_changed external_key_validation_timed_out compaction_unavailable cmek_key_unreachable "
-        "cmek_context_unavailable registration_pending"
-    ),
-    _C.AUTHENTICATION: (
-        "invalid_api_key authentication_error account_deactivated invalid_organization organization_on_hold "
-        "claude_code_key_creator_not_member"
-    ),
-    _C.ACCESS_DENIED: "unsupported_country_region_territory",
-    _C.CONFIGURATION: "cmek_key_disabled cmek_key_network_blocked claude_code_version_too_old",
-    _C.NOT_FOUND: "model_not_found thread_not_found user_profile_not_found file_expired",
-    _C.INVALID_PARAMETERS: (
-        "context_length_exceeded content_filter content_policy_violation string_above_max_length request_too_large "
-        "plugin_name_taken skill_name_taken slack_channel_set_up_settings_conflict skill_read_blocked_undecryptable"
-    ),
-}
-CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
+CODES = categories_by_name(
+    {
+        _C.QUOTA_EXHAUSTED: (
+            "insufficient_quota billing_hard_limit_reached billing_not_active billing_error quota_exceeded "
+            "enforced_spend_limit_reached storage_quota_exceeded org_member_limit_exceeded org_api_key_limit_exceeded "
+            "workspace_api_key_limit_exceeded workspace_member_limit_exceeded"
+        ),
+        _C.RATE_LIMIT: "rate_limit_exceeded rate_limit_error ramp_limit_exceeded slow_down tokens_exceeded",
+        _C.API_TEMPORARY: (
+            "server_error overloaded_error engine_overloaded timeout_error scan_pending concurrent_membership_change "
+            "external_key_changed external_key_validation_timed_out compaction_unavailable cmek_key_unreachable "
+            "cmek_context_unavailable registration_pending"
+        ),
+        _C.AUTHENTICATION: (
+            "invalid_api_key authentication_error account_deactivated invalid_organization organization_on_hold "
+            "claude_code_key_creator_not_member"
+        ),
+        _C.ACCESS_DENIED: "unsupported_country_region_territory",
+        _C.CONFIGURATION: "cmek_key_disabled cmek_key_network_blocked claude_code_version_too_old",
+        _C.NOT_FOUND: "model_not_found thread_not_found user_profile_not_found file_expired",
+        _C.INVALID_PARAMETERS: (
+            "context_length_exceeded content_filter content_policy_violation string_above_max_length request_too_large "
+            "plugin_name_taken skill_name_taken slack_channel_set_up_settings_conflict skill_read_blocked_undecryptable"
+        ),
+    }
+)
 """Category by error code; a code is more specific than the status."""
 
 TYPES: dict[str, Category] = {
@@ -50,7 +48,7 @@ TYPES: dict[str, Category] = {
 _CONFLICT = 409
 
 
-def read_answer(error: object) -> "Found":
+def read_answer(error: object) -> Found:
     """The code or type in the body, then the status; a 409 is a lock of another client, and `x-should-retry` is respected."""
     response = safe_getattr(error, "response")
     evidence = read_response(response, safe_getattr(error, "request")) or Evidence(origin=Origin.HTTP)
@@ -75,20 +73,19 @@ def _should_retry(response: object, category: Category | None) -> bool | None:
     return False if value == "false" else None
 
 
-def read_cause(error: object) -> "Found":
+def read_cause(error: object) -> Found:
     """The wrapped error of the HTTP client."""
-    cause = safe_getattr(error, "__cause__")
-    return cause if isinstance(cause, BaseException) else None
+    return safe_error(error, "__cause__")
 
 
-def read_event(error: object) -> "Found":
+def read_event(error: object) -> Found:
     """The code in the error event of a WebSocket."""
     code = safe_str(error, "event", "error", "code") or safe_str(error, "event", "error", "type")
     category = CODES.get(code or "") or TYPES.get(code or "")
     return Evidence(category=category, code=code) if code else None
 
 
-def read_bare(error: object) -> "Found":
+def read_bare(error: object) -> Found:
     """The text of a base class that is raised itself: both libraries do so if the API key is missing."""
     bare = type(error).__name__ in {"OpenAIError", "AnthropicError"}
     text = text_of(error)[:500].lower() if bare else ""
@@ -97,69 +94,53 @@ def read_bare(error: object) -> "Found":
     return None
 
 
-def read_exchange(error: object) -> "Found":
+def read_exchange(error: object) -> Found:
     """The status of a rejected token exchange."""
     status = read_response(error) or read_response(safe_getattr(error, "response"))
     return status or read_cause(error)
 
 
-def _qualify_both(names: str) -> str:
-    """Return the class names for both openai and anthropic."""
-    return " ".join(f"{package}.{name}" for name in names.split() for package in ("openai", "anthropic"))
-
-
-def _anthropic(names: str) -> str:
-    return " ".join(f"anthropic.{name}" for name in names.split())
-
-
-def _openai(names: str) -> str:
-    return " ".join(f"openai.{name}" for name in names.split())
-
-
 LIBRARY = Library(
     title="openai and anthropic",
+    packages="openai anthropic",
     origin=Origin.HTTP,
     categories={
-        _C.NETWORK: _qualify_both("APIConnectionError")
-        + " openai.WebSocketConnectionClosedError openai._TransientTokenExchangeError",
-        _C.RATE_LIMIT: _qualify_both("RateLimitError"),
-        _C.API_TEMPORARY: _qualify_both("InternalServerError ConflictError")
-        + " "
-        + _anthropic("RequestTimeoutError RetryableError"),
-        _C.SYSTEM: _openai("WebSocketQueueFullError ResponsesWebSocketBufferError"),
-        _C.AUTHENTICATION: _qualify_both("AuthenticationError PermissionDeniedError")
-        + " openai.SubjectTokenProviderError openai.InvalidWebhookSignatureError anthropic.WorkloadIdentityError",
-        _C.CONFIGURATION: _qualify_both("MissingDependencyError MutuallyExclusiveAuthError")
-        + " "
-        + _openai("_AmbiguousModuleClientUsageError APIRemovedInV1")
-        + " anthropic.CredentialsError",
-        _C.NOT_FOUND: _qualify_both("NotFoundError"),
-        _C.DATA: _qualify_both("APIResponseValidationError")
-        + " anthropic.APIWebhookValidationError anthropic._NonObjectPayloadError openai.LengthFinishReasonError "
-        "openai.AgentOutputParseError",
-        _C.INVALID_PARAMETERS: _qualify_both("BadRequestError UnprocessableEntityError StreamAlreadyConsumed")
-        + " openai.ContentFilterFinishReasonError openai.BrowserError "
-        + _anthropic(
-            "ContentTooLargeError PreconditionFailedError RequestHeaderFieldsTooLargeError ToolsetUsageError ToolError FileStoreError"
-        )
-        + " "
-        + _qualify_both("MissingStreamClassError"),
+        _C.NETWORK: ("APIConnectionError openai.WebSocketConnectionClosedError openai._TransientTokenExchangeError"),
+        _C.RATE_LIMIT: "RateLimitError",
+        _C.API_TEMPORARY: ("InternalServerError ConflictError anthropic.RequestTimeoutError anthropic.RetryableError"),
+        _C.SYSTEM: "openai.WebSocketQueueFullError openai.ResponsesWebSocketBufferError",
+        _C.AUTHENTICATION: (
+            "AuthenticationError PermissionDeniedError openai.SubjectTokenProviderError "
+            "openai.InvalidWebhookSignatureError anthropic.WorkloadIdentityError"
+        ),
+        _C.CONFIGURATION: (
+            "MissingDependencyError MutuallyExclusiveAuthError openai._AmbiguousModuleClientUsageError "
+            "openai.APIRemovedInV1 anthropic.CredentialsError"
+        ),
+        _C.NOT_FOUND: "NotFoundError",
+        _C.DATA: (
+            "APIResponseValidationError anthropic.APIWebhookValidationError anthropic._NonObjectPayloadError "
+            "openai.LengthFinishReasonError openai.AgentOutputParseError"
+        ),
+        _C.INVALID_PARAMETERS: (
+            "BadRequestError UnprocessableEntityError StreamAlreadyConsumed openai.ContentFilterFinishReasonError "
+            "openai.BrowserError anthropic.ContentTooLargeError anthropic.PreconditionFailedError "
+            "anthropic.RequestHeaderFieldsTooLargeError anthropic.ToolsetUsageError anthropic.ToolError "
+            "anthropic.FileStoreError MissingStreamClassError"
+        ),
     },
     readers={
-        **dict.fromkeys(_qualify_both("APIStatusError APIError").split(), read_answer),
-        **dict.fromkeys(_qualify_both("APIConnectionError").split(), read_cause),
-        "openai.OpenAIError": read_bare,
-        "anthropic.AnthropicError": read_bare,
+        "APIStatusError APIError": read_answer,
+        "APIConnectionError": read_cause,
+        "openai.OpenAIError anthropic.AnthropicError": read_bare,
         "openai.ResponsesWebSocketError": read_event,
-        "openai.SubjectTokenProviderError": read_exchange,
-        "anthropic.WorkloadIdentityError": read_exchange,
+        "openai.SubjectTokenProviderError anthropic.WorkloadIdentityError": read_exchange,
     },
     says_nothing=(
-        _qualify_both("APIError APIStatusError")
-        + " openai.OpenAIError anthropic.AnthropicError anthropic.SessionMemoryError "
-        + _openai(
-            "AgentFilePreparationError AgentFileStagingError AgentTurnResultError BrowserCancelledError ComputerUseError "
-            "DecisionsToolRunnerCancelledError DecisionsToolRunnerError ToolRunnerCancelledError ToolRunnerError ResponsesWebSocketError"
-        )
+        "APIError APIStatusError openai.OpenAIError anthropic.AnthropicError anthropic.SessionMemoryError "
+        "openai.AgentFilePreparationError openai.AgentFileStagingError openai.AgentTurnResultError "
+        "openai.BrowserCancelledError openai.ComputerUseError openai.DecisionsToolRunnerCancelledError "
+        "openai.DecisionsToolRunnerError openai.ToolRunnerCancelledError openai.ToolRunnerError "
+        "openai.ResponsesWebSocketError"
     ),
 )

@@ -2,13 +2,9 @@
 
 import re
 
-from outlast.classify.libraries.library import Library
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_getattr, safe_int
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 REPLIES: dict[int, Category] = {
     421: Category.API_TEMPORARY,
@@ -79,12 +75,12 @@ def _refine_category(code: int, text: str, category: Category) -> Category:
     return enhanced or category
 
 
-def read_reply(error: object) -> "Found":
+def read_reply(error: object) -> Found:
     """The server's reply code, and its text if the code is ambiguous."""
     return judge_reply(safe_int(error, "smtp_code"), safe_getattr(error, "smtp_error"))
 
 
-def read_refused_recipients(error: object) -> "Found":
+def read_refused_recipients(error: object) -> Found:
     """The reply codes of all recipients; a permanent one decides."""
     recipients = safe_getattr(error, "recipients")
     if not isinstance(recipients, dict):
@@ -96,16 +92,18 @@ def read_refused_recipients(error: object) -> "Found":
 
 LIBRARY = Library(
     title="smtplib, imaplib and poplib",
+    packages="smtplib",
     origin=Origin.MAIL,
     categories={
-        Category.NETWORK: "smtplib.SMTPServerDisconnected smtplib.SMTPConnectError imaplib.abort",
-        Category.AUTHENTICATION: "smtplib.SMTPAuthenticationError",
-        Category.CONFIGURATION: "smtplib.SMTPNotSupportedError",
+        Category.NETWORK: "SMTPServerDisconnected SMTPConnectError imaplib.abort",
+        Category.AUTHENTICATION: "SMTPAuthenticationError",
+        Category.CONFIGURATION: "SMTPNotSupportedError",
         Category.ACCESS_DENIED: "imaplib.readonly",
-        Category.INVALID_PARAMETERS: (
-            "smtplib.SMTPSenderRefused smtplib.SMTPRecipientsRefused smtplib.SMTPDataError smtplib.SMTPHeloError"
-        ),
+        Category.INVALID_PARAMETERS: "SMTPSenderRefused SMTPRecipientsRefused SMTPDataError SMTPHeloError",
     },
-    readers={"smtplib.SMTPResponseException": read_reply, "smtplib.SMTPRecipientsRefused": read_refused_recipients},
-    says_nothing=("smtplib.SMTPException smtplib.SMTPResponseException imaplib.error poplib.error_proto"),
+    readers={
+        "SMTPResponseException": read_reply,
+        "SMTPRecipientsRefused": read_refused_recipients,
+    },
+    says_nothing="SMTPException SMTPResponseException imaplib.error poplib.error_proto",
 )

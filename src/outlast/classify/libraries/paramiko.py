@@ -1,14 +1,9 @@
 """paramiko: classes for SSH refusals, texts for connection problems, operating-system errors for SFTP."""
 
-import re
-
-from outlast.classify.libraries.library import Library
+from outlast.classify.codes import read_words
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_getattr, safe_int, text_of
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 CHANNEL: dict[int, tuple[str, Category]] = {
     1: ("ADMINISTRATIVELY_PROHIBITED", Category.ACCESS_DENIED),
@@ -28,53 +23,47 @@ _WORDS = (
 )  # fmt: skip
 
 
-def read_words(error: object) -> "Found":
+def read_text(error: object) -> Found:
     """The text about the connection or the keys; the class alone means nothing."""
-    text = text_of(error)[:1024]
-    for pattern, category in _WORDS:
-        if re.search(pattern, text):
-            return Evidence(category=category)
-    return None
+    return read_words(text_of(error)[:1024], _WORDS)
 
 
-def read_authentication(error: object) -> "Found":
+def read_authentication(error: object) -> Found:
     """Whether the server did not respond in time, which is not a refusal."""
     return Evidence(category=Category.NETWORK) if "imeout" in text_of(error)[:1024] else None
 
 
-def read_channel(error: object) -> "Found":
+def read_channel(error: object) -> Found:
     """The server's reason for refusing a channel."""
     name, category = CHANNEL.get(safe_int(error, "code") or 0, (None, None))
     return Evidence(category=category, code=name) if category is not None else None
 
 
-def read_attempts(error: object) -> "Found":
+def read_attempts(error: object) -> Found:
     """The error of the first address that was tried."""
     errors = safe_getattr(error, "errors")
     tried = list(errors.values()) if isinstance(errors, dict) else []
     return tried[0] if tried and isinstance(tried[0], BaseException) else None
 
 
-def _qualify(names: str) -> str:
-    return " ".join(f"paramiko.{name}" for name in names.split())
-
-
 LIBRARY = Library(
     title="paramiko",
+    packages="paramiko",
     origin=Origin.NETWORK,
     categories={
-        Category.NETWORK: _qualify("NoValidConnectionsError PipeTimeout ProxyCommandFailure CouldNotCanonicalize"),
-        Category.AUTHENTICATION: _qualify("AuthenticationException"),
-        Category.CONFIGURATION: _qualify(
-            "BadHostKeyException PasswordRequiredException IncompatiblePeer ConfigParseError InvalidHostKey UnknownKeyType"
+        Category.NETWORK: "NoValidConnectionsError PipeTimeout ProxyCommandFailure CouldNotCanonicalize",
+        Category.AUTHENTICATION: "AuthenticationException",
+        Category.CONFIGURATION: (
+            "BadHostKeyException PasswordRequiredException IncompatiblePeer ConfigParseError InvalidHostKey "
+            "UnknownKeyType"
         ),
-        Category.DATA: _qualify("MessageOrderError SFTPError BERException"),
+        Category.DATA: "MessageOrderError SFTPError BERException",
     },
     readers={
-        "paramiko.SSHException": read_words,
-        "paramiko.AuthenticationException": read_authentication,
-        "paramiko.ChannelException": read_channel,
-        "paramiko.NoValidConnectionsError": read_attempts,
+        "SSHException": read_text,
+        "AuthenticationException": read_authentication,
+        "ChannelException": read_channel,
+        "NoValidConnectionsError": read_attempts,
     },
-    says_nothing=_qualify("SSHException ChannelException NeedRekeyException"),
+    says_nothing="SSHException ChannelException NeedRekeyException",
 )

@@ -3,13 +3,10 @@
 import re
 
 from outlast.classify.browser_errors import read_browser_text
-from outlast.classify.libraries.library import Library
+from outlast.classify.codes import read_words
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import text_of
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 _TEXT_LIMIT = 4096
 _WORDS = (
@@ -44,7 +41,7 @@ _RETRY_AFTER = re.compile(r"^ +- retry-after: (\S.{0,60})$", re.MULTILINE | re.I
 _CREDENTIALS = re.compile(r"^ +- (?:authorization|cookie): ", re.MULTILINE | re.IGNORECASE)
 
 
-def read_message(error: object) -> "Found":
+def read_message(error: object) -> Found:
     """The status of a response, the browser's or Node's error name, or the text before the call log."""
     whole = text_of(error)[:_TEXT_LIMIT]
     text, _, log = whole.partition("Call log:")
@@ -60,18 +57,20 @@ def read_message(error: object) -> "Found":
         return found
     if node := _NODE_ERRORS.search(text):
         return Evidence(category=Category.NETWORK, code=node[1])
-    category = next((category for pattern, category in _WORDS if re.search(pattern, text)), None)
-    return Evidence(category=category) if category is not None else None
+    return read_words(text, _WORDS)
 
 
 LIBRARY = Library(
     title="Playwright",
+    packages="playwright",
     origin=Origin.BROWSER,
     categories={
-        Category.NETWORK: "playwright.TimeoutError playwright.TargetClosedError",
-        Category.INVALID_PARAMETERS: "playwright.ValidationError",
-        Category.UNKNOWN: "playwright.AbortError",
+        Category.NETWORK: "TimeoutError TargetClosedError",
+        Category.INVALID_PARAMETERS: "ValidationError",
+        Category.UNKNOWN: "AbortError",
     },
-    readers={"playwright.Error": read_message},
-    says_nothing="playwright.Error",
+    readers={
+        "Error": read_message,
+    },
+    says_nothing="Error",
 )

@@ -1,14 +1,9 @@
 """psycopg 3, its pool, and psycopg2: SQLSTATE, or libpq's text if there was no connection."""
 
-import re
-
-from outlast.classify.libraries.library import Library
+from outlast.classify.codes import read_words
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 # libpq reports a failed connection only as text, without the server's SQLSTATE.
 _CONNECTING = (
@@ -26,45 +21,33 @@ _CONNECTING = (
 )
 
 
-def read_sqlstate(error: object) -> "Found":
+def read_sqlstate(error: object) -> Found:
     """The SQLSTATE."""
     state = safe_str(error, "sqlstate") or safe_str(error, "pgcode")
-    if state:
-        return Evidence(sqlstate=state, message=text_of(error))
-    return None
+    return Evidence(sqlstate=state, message=text_of(error)) if state else None
 
 
-def read_operational(error: object) -> "Found":
+def read_operational(error: object) -> Found:
     """The SQLSTATE, or libpq's text if the connection failed."""
-    found = read_sqlstate(error)
-    if found is not None:
-        return found
-    text = text_of(error)[:2048]
-    for pattern, category in _CONNECTING:
-        if re.search(pattern, text):
-            return Evidence(category=category)
-    return None
-
-
-def _qualify_both(names: str) -> str:
-    return " ".join(f"{package}.{name}" for name in names.split() for package in ("psycopg", "psycopg2"))
+    return read_sqlstate(error) or read_words(text_of(error)[:2048], _CONNECTING)
 
 
 LIBRARY = Library(
     title="psycopg, psycopg_pool and psycopg2",
+    packages="psycopg psycopg2",
     origin=Origin.DB,
     categories={
-        Category.NETWORK: _qualify_both("OperationalError"),
-        Category.INTEGRITY: _qualify_both("IntegrityError"),
-        Category.DATA: _qualify_both("DataError"),
-        Category.INVALID_PARAMETERS: _qualify_both("ProgrammingError"),
-        Category.CONFIGURATION: _qualify_both("NotSupportedError"),
+        Category.NETWORK: "OperationalError",
+        Category.INTEGRITY: "IntegrityError",
+        Category.DATA: "DataError",
+        Category.INVALID_PARAMETERS: "ProgrammingError",
+        Category.CONFIGURATION: "NotSupportedError",
         Category.DATABASE_BUSY: "psycopg_pool.PoolTimeout psycopg_pool.TooManyRequests",
         Category.UNKNOWN: "psycopg_pool.PoolClosed",
     },
     readers={
-        **dict.fromkeys(_qualify_both("Error DatabaseError InternalError").split(), read_sqlstate),
-        **dict.fromkeys(_qualify_both("OperationalError ProgrammingError").split(), read_operational),
+        "Error DatabaseError InternalError": read_sqlstate,
+        "OperationalError ProgrammingError": read_operational,
     },
-    says_nothing=_qualify_both("Error DatabaseError InterfaceError InternalError Warning") + " psycopg.Rollback",
+    says_nothing="Error DatabaseError InterfaceError InternalError Warning psycopg.Rollback",
 )

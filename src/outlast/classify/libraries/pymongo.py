@@ -1,40 +1,36 @@
 """PyMongo, its bson and gridfs: the server's error code and labels, or a connection error."""
 
-from outlast.classify.codes import read_connection_errno
-from outlast.classify.libraries.library import Library
-from outlast.classify.safe_access import safe_getattr, safe_int, text_of
+from outlast.classify.codes import categories_by_name, read_connection_errno
+from outlast.classify.libraries.library import Found, Library
+from outlast.classify.safe_access import safe_error, safe_getattr, safe_int, safe_item, safe_list, text_of
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
+_NUMBERS = categories_by_name(
+    {
+        # locks, write conflicts, conflicting operations; time limits; a primary that changes or stops; a shard that moves;
+        # expired snapshots, cursors and transactions, which can be opened again; write concern not reached in time
+        Category.DATABASE_BUSY: (
+            "24 46 107 109 112 117 143 215 216 267 314 363 12586 12587 50 262 290 91 189 10058 10107 11600 11602 13435 13436 "
+            "133 134 63 150 249 250 272 13388 234 136 175 239 246 251 43 64 211 261 365 402 406 407 412 433 450 453 91331"
+        ),
+        Category.RATE_LIMIT: "449 462 16500",  # the last is Cosmos DB's 'request rate is large'
+        Category.NETWORK: "6 7 89 141 202 230 384 9001",
+        Category.SYSTEM: "39 42 176 264 14031",
+        Category.AUTHENTICATION: "11 13 18 31 33 214 334 391 392",
+        # namespace, index, shard or command unknown; no replica set; feature not enabled; impossible write concern
+        Category.CONFIGURATION: "20 26 27 59 70 71 76 79 85 86 93 94 100 115 123 148 224 238 322 323 324 347 352 376 13297 31082",
+        Category.NOT_FOUND: "47 286",  # 286: the resume point of a change stream is lost
+        Category.INTEGRITY: "3 84 121 301 11000 11001 12582",  # duplicate key; document validation; damaged data
+        Category.DATA: "22 241 378",
+        Category.INVALID_PARAMETERS: (
+            "2 9 14 15 16 28 40 48 52 53 55 56 57 61 66 67 68 72 73 116 146 165 168 171 197 207 257 260 263 292 357 10003 10334 "
+            "17280 17419 40324 40413 40414 40415"
+        ),
+        Category.UNKNOWN: "1 8 237 280 11601",  # internal; killed or interrupted by a user
+    }
+)
 
-_NUMBERS: dict[Category, str] = {
-    # locks, write conflicts, conflicting operations; time limits; a primary that changes or stops; a shard that moves;
-    # expired snapshots, cursors and transactions, which can be opened again; write concern not reached in time
-    Category.DATABASE_BUSY: (
-        "24 46 107 109 112 117 143 215 216 267 314 363 12586 12587 50 262 290 91 189 10058 10107 11600 11602 13435 13436 "
-        "133 134 63 150 249 250 272 13388 234 136 175 239 246 251 43 64 211 261 365 402 406 407 412 433 450 453 91331"
-    ),
-    Category.RATE_LIMIT: "449 462 16500",  # the last is Cosmos DB's 'request rate is large'
-    Category.NETWORK: "6 7 89 141 202 230 384 9001",
-    Category.SYSTEM: "39 42 176 264 14031",
-    Category.AUTHENTICATION: "11 13 18 31 33 214 334 391 392",
-    # namespace, index, shard or command unknown; no replica set; feature not enabled; impossible write concern
-    Category.CONFIGURATION: "20 26 27 59 70 71 76 79 85 86 93 94 100 115 123 148 224 238 322 323 324 347 352 376 13297 31082",
-    Category.NOT_FOUND: "47 286",  # 286: the resume point of a change stream is lost
-    Category.INTEGRITY: "3 84 121 301 11000 11001 12582",  # duplicate key; document validation; damaged data
-    Category.DATA: "22 241 378",
-    Category.INVALID_PARAMETERS: (
-        "2 9 14 15 16 28 40 48 52 53 55 56 57 61 66 67 68 72 73 116 146 165 168 171 197 207 257 260 263 292 357 10003 10334 "
-        "17280 17419 40324 40413 40414 40415"
-    ),
-    Category.UNKNOWN: "1 8 237 280 11601",  # internal; killed or interrupted by a user
-}
-
-NUMBERS: dict[int, Category] = {
-    int(number): category for category, numbers in _NUMBERS.items() for number in numbers.split()
-}
+NUMBERS = {int(number): category for number, category in _NUMBERS.items()}
 """Category by the server's error code."""
 
 LABELS = frozenset(
@@ -50,40 +46,39 @@ LABELS = frozenset(
 """Labels with which the server or the driver says that a retry may help."""
 
 _ATLAS = 8000
-_LIST_LIMIT = 1000
 _SELECTION_LIMIT = 200  # the rest describes every server
 
 
-def read_operation(error: object) -> "Found":
+def read_operation(error: object) -> Found:
     """The server's error code; a label that allows a retry overrides a permanent code."""
     number = safe_int(error, "code")
     return _read_evidence(error, _category_of_number(number, text_of(error)), number)
 
 
-def read_bulk(error: object) -> "Found":
+def read_bulk(error: object) -> Found:
     """The codes of the single writes; a permanent one decides before retryable ones."""
     details = safe_getattr(error, "details")
-    inner = _part(details, "error")
+    inner = safe_item(details, "error")
     if isinstance(inner, BaseException):
         return inner
     failed = [
         (number, NUMBERS.get(number))
         for key in ("writeErrors", "writeConcernErrors")
-        for each in _as_list(_part(details, key))
-        if isinstance(number := _part(each, "code"), int)
+        for each in safe_list(safe_item(details, key))
+        if isinstance(number := safe_item(each, "code"), int)
     ]
     failed.sort(key=lambda pair: pair[1] in RETRYABLE)
     number, category = failed[0] if failed else (safe_int(error, "code"), None)
     return _read_evidence(error, category, number)
 
 
-def read_not_primary(error: object) -> "Found":
+def read_not_primary(error: object) -> Found:
     """The server's error code, if the response is available."""
-    number = _part(safe_getattr(error, "details"), "code")
+    number = safe_item(safe_getattr(error, "details"), "code")
     return Evidence(category=Category.DATABASE_BUSY, code=str(number)) if isinstance(number, int) else None
 
 
-def read_selection(error: BaseException) -> "Found":
+def read_selection(error: BaseException) -> Found:
     """Whether no server was suitable, none belongs to the named replica set, or none was reached."""
     text = text_of(error)[:_SELECTION_LIMIT]
     if text.startswith("No "):
@@ -94,7 +89,7 @@ def read_selection(error: BaseException) -> "Found":
     return read_connection_errno(error)
 
 
-def read_configuration(error: object) -> "Found":
+def read_configuration(error: object) -> Found:
     """Whether the host list could not be resolved by DNS, which is a network error and not a wrong setting."""
     cause = safe_getattr(error, "__cause__")
     if cause is not None and str(safe_getattr(type(cause), "__module__")).partition(".")[0] == "dns":
@@ -102,10 +97,9 @@ def read_configuration(error: object) -> "Found":
     return None
 
 
-def read_encryption(error: object) -> "Found":
+def read_encryption(error: object) -> Found:
     """The wrapped error of an encryption or decryption."""
-    inner = safe_getattr(error, "cause")
-    return inner if isinstance(inner, BaseException) and inner is not error else None
+    return safe_error(error, "cause")
 
 
 def _read_evidence(error: object, category: Category | None, number: int | None) -> Evidence | None:
@@ -129,51 +123,41 @@ def _category_of_number(number: int | None, text: str) -> Category | None:
 
 def _backoff(details: object) -> float | None:
     """Return the minimum seconds that an overloaded server asks to wait, or None."""
-    wait = _part(details, "baseBackoffMS")
+    wait = safe_item(details, "baseBackoffMS")
     valid = isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait <= 3_600_000
     return wait / 1000 if valid else None  # type: ignore[operator]  # a number, as checked above
 
 
-def _part(thing: object, key: str) -> object:
-    return thing.get(key) if isinstance(thing, dict) else None
-
-
-def _as_list(thing: object) -> list[object]:
-    return thing[:_LIST_LIMIT] if isinstance(thing, list) else []
-
-
-def _qualify(package: str, names: str) -> str:
-    return " ".join(f"{package}.{name}" for name in names.split())
-
-
 LIBRARY = Library(
     title="PyMongo, bson and gridfs",
+    packages="pymongo",
     origin=Origin.DB,
     categories={
-        Category.NETWORK: _qualify("pymongo", "ConnectionFailure ProtocolError"),
-        Category.DATABASE_BUSY: _qualify(
-            "pymongo", "NotPrimaryError WaitQueueTimeoutError ExecutionTimeout CursorNotFound WriteConcernError"
+        Category.NETWORK: "ConnectionFailure ProtocolError",
+        Category.DATABASE_BUSY: (
+            "NotPrimaryError WaitQueueTimeoutError ExecutionTimeout CursorNotFound WriteConcernError"
         ),
-        Category.INTEGRITY: "pymongo.DuplicateKeyError gridfs.FileExists gridfs.CorruptGridFile",
-        Category.CONFIGURATION: "pymongo.ConfigurationError",
+        Category.INTEGRITY: "DuplicateKeyError gridfs.FileExists gridfs.CorruptGridFile",
+        Category.CONFIGURATION: "ConfigurationError",
         Category.INVALID_PARAMETERS: (
-            _qualify("pymongo", "InvalidOperation InvalidName CollectionInvalid DocumentTooLarge")
-            + " bson.InvalidDocument bson.InvalidStringData bson.InvalidId"
+            "InvalidOperation InvalidName CollectionInvalid DocumentTooLarge bson.InvalidDocument "
+            "bson.InvalidStringData bson.InvalidId"
         ),
         Category.DATA: "bson.InvalidBSON",
         Category.NOT_FOUND: "gridfs.NoFile",
-        Category.UNKNOWN: "pymongo._PoolClosedError",
+        Category.UNKNOWN: "_PoolClosedError",
     },
     readers={
-        "pymongo.OperationFailure": read_operation,
-        "pymongo.BulkWriteError": read_bulk,
-        "pymongo.ClientBulkWriteException": read_bulk,
-        "pymongo.NotPrimaryError": read_not_primary,
-        "pymongo.ServerSelectionTimeoutError": read_selection,
-        "pymongo.ConnectionFailure": read_connection_errno,
-        "pymongo.ConfigurationError": read_configuration,
-        "pymongo.EncryptionError": read_encryption,
+        "OperationFailure": read_operation,
+        "BulkWriteError ClientBulkWriteException": read_bulk,
+        "NotPrimaryError": read_not_primary,
+        "ServerSelectionTimeoutError": read_selection,
+        "ConnectionFailure": read_connection_errno,
+        "ConfigurationError": read_configuration,
+        "EncryptionError": read_encryption,
     },
-    says_nothing=_qualify("pymongo", "PyMongoError OperationFailure WriteError BulkWriteError ClientBulkWriteException")
-    + " pymongo.EncryptionError bson.BSONError gridfs.GridFSError",
+    says_nothing=(
+        "PyMongoError OperationFailure WriteError BulkWriteError ClientBulkWriteException EncryptionError "
+        "bson.BSONError gridfs.GridFSError"
+    ),
 )

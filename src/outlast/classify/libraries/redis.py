@@ -2,31 +2,27 @@
 
 import re
 
-from outlast.classify.codes import read_connection_errno
-from outlast.classify.libraries.library import Library
-from outlast.classify.safe_access import safe_getattr, safe_str, status_of, text_of
+from outlast.classify.codes import categories_by_name, read_connection_errno
+from outlast.classify.libraries.library import Found, Library
+from outlast.classify.safe_access import safe_error, safe_getattr, safe_str, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
-
-_NAMES: dict[Category, str] = {
-    Category.DATABASE_BUSY: (
-        "LOADING BUSY READONLY CLUSTERDOWN TRYAGAIN MASTERDOWN NOREPLICAS NOMASTERLINK INPROG NOQUORUM NOGOODSLAVE "
-        "UNBLOCKED"
-    ),
-    Category.NETWORK: "IOERR",
-    Category.SYSTEM: "OOM MISCONF",
-    Category.AUTHENTICATION: "NOAUTH WRONGPASS NOPERM",
-    Category.ACCESS_DENIED: "DENIED",  # protected mode
-    Category.CONFIGURATION: "MOVED ASK NOPROTO",
-    Category.NOT_FOUND: "NOSCRIPT NOGROUP",
-    Category.INTEGRITY: "BUSYKEY BUSYGROUP",
-    Category.INVALID_PARAMETERS: "WRONGTYPE EXECABORT CROSSSLOT NOTBUSY UNKILLABLE",
-}
-
-CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
+CODES = categories_by_name(
+    {
+        Category.DATABASE_BUSY: (
+            "LOADING BUSY READONLY CLUSTERDOWN TRYAGAIN MASTERDOWN NOREPLICAS NOMASTERLINK INPROG NOQUORUM NOGOODSLAVE "
+            "UNBLOCKED"
+        ),
+        Category.NETWORK: "IOERR",
+        Category.SYSTEM: "OOM MISCONF",
+        Category.AUTHENTICATION: "NOAUTH WRONGPASS NOPERM",
+        Category.ACCESS_DENIED: "DENIED",  # protected mode
+        Category.CONFIGURATION: "MOVED ASK NOPROTO",
+        Category.NOT_FOUND: "NOSCRIPT NOGROUP",
+        Category.INTEGRITY: "BUSYKEY BUSYGROUP",
+        Category.INVALID_PARAMETERS: "WRONGTYPE EXECABORT CROSSSLOT NOTBUSY UNKILLABLE",
+    }
+)
 """Category by the code at the start of the server's error."""
 
 # Texts of errors with the code ERR or without a code; all others are mistakes in the command.
@@ -44,7 +40,7 @@ _ABORTED = "because of: "
 _TEXT_LIMIT = 2048
 
 
-def read_response_error(error: object) -> "Found":
+def read_response_error(error: object) -> Found:
     """The code at the start of the server's error; without a code, the text, or else a mistake in the command."""
     text = _PIPELINE.sub("", text_of(error)[:_TEXT_LIMIT])
     code = _code(safe_str(error, "status_code")) or _code(text)
@@ -68,7 +64,7 @@ def _judge_text(text: str) -> Category | None:
     return next((category for pattern, category in _TEXT_PATTERNS if re.search(pattern, text, re.IGNORECASE)), None)
 
 
-def read_connection_error(error: BaseException) -> "Found":
+def read_connection_error(error: BaseException) -> Found:
     """The server's code if it refused the client, else the errno of the connection."""
     code = _code(safe_str(error, "status_code"))
     if code in CODES:
@@ -77,7 +73,7 @@ def read_connection_error(error: BaseException) -> "Found":
     return Evidence(category=category, code=code) if category else read_connection_errno(error)
 
 
-def read_cluster_error(error: object) -> "Found":
+def read_cluster_error(error: object) -> Found:
     """Whether slots have no node, which is temporary, or the server is not a cluster; else the causes decide."""
     text = text_of(error)[:_TEXT_LIMIT]
     if "slots are not covered" in text:
@@ -85,61 +81,57 @@ def read_cluster_error(error: object) -> "Found":
     return Evidence(category=Category.CONFIGURATION) if "Cluster mode is not enabled" in text else None
 
 
-def read_lock_error(error: object) -> "Found":
+def read_lock_error(error: object) -> Found:
     """Whether the lock was not available in time, which is temporary; other lock errors are permanent."""
     if "Unable to acquire lock" in text_of(error)[:_TEXT_LIMIT]:
         return Evidence(category=Category.DATABASE_BUSY)
     return None
 
 
-def read_inner(error: object) -> "Found":
+def read_inner(error: object) -> Found:
     """The wrapped error."""
-    for name in ("exception", "original_exception", "__cause__"):
-        inner = safe_getattr(error, name)
-        if isinstance(inner, BaseException) and inner is not error:
-            return inner
-    return None
+    return safe_error(error, "exception", "original_exception", "__cause__")
 
 
-def read_status(error: object) -> "Found":
+def read_status(error: object) -> Found:
     """The HTTP status of Redis Enterprise's REST API."""
     return Evidence(origin=Origin.HTTP, http_status=status_of(safe_getattr(error, "status")))
 
 
-def _redis(names: str) -> str:
-    return " ".join(f"redis.{name}" for name in names.split())
-
-
 LIBRARY = Library(
     title="redis-py",
+    packages="redis",
     origin=Origin.CACHE,
     categories={
-        Category.NETWORK: _redis("ConnectionError TimeoutError InvalidResponse InitialHealthCheckFailedError"),
-        Category.DATABASE_BUSY: _redis(
+        Category.NETWORK: "ConnectionError TimeoutError InvalidResponse InitialHealthCheckFailedError",
+        Category.DATABASE_BUSY: (
             "BusyLoadingError ReadOnlyError ClusterDownError ClusterError TryAgainError SlotNotCoveredError WatchError "
-            "MaxConnectionsError MasterNotFoundError SlaveNotFoundError NoSuchFieldsetError TemporaryUnavailableException "
-            "NoValidDatabaseException UnhealthyDatabaseException"
+            "MaxConnectionsError MasterNotFoundError SlaveNotFoundError NoSuchFieldsetError "
+            "TemporaryUnavailableException NoValidDatabaseException UnhealthyDatabaseException"
         ),
-        Category.API_TEMPORARY: _redis("ExternalAuthProviderError"),
-        Category.SYSTEM: _redis("OutOfMemoryError"),
-        Category.AUTHENTICATION: _redis("AuthenticationError AuthorizationError NoPermissionError"),
-        Category.CONFIGURATION: _redis(
+        Category.API_TEMPORARY: "ExternalAuthProviderError",
+        Category.SYSTEM: "OutOfMemoryError",
+        Category.AUTHENTICATION: "AuthenticationError AuthorizationError NoPermissionError",
+        Category.CONFIGURATION: (
             "AskError AuthenticationWrongNumberOfArgsError ModuleError IncorrectPolicyType InvalidTokenSchemaErr"
         ),
-        Category.NOT_FOUND: _redis("NoScriptError"),
-        Category.INVALID_PARAMETERS: _redis(
+        Category.NOT_FOUND: "NoScriptError",
+        Category.INVALID_PARAMETERS: (
             "DataError PubSubError ExecAbortError ClusterCrossSlotError CrossSlotTransactionError"
         ),
-        Category.UNKNOWN: _redis("LockNotOwnedError ChildDeadlockedError InvalidPipelineStack"),
+        Category.UNKNOWN: "LockNotOwnedError ChildDeadlockedError InvalidPipelineStack",
     },
     readers={
-        "redis.ResponseError": read_response_error,
-        "redis.ConnectionError": read_connection_error,
-        "redis.TimeoutError": read_connection_errno,
-        "redis.LockError": read_lock_error,
-        "redis.RedisClusterException": read_cluster_error,
-        "redis.HttpError": read_status,
-        **dict.fromkeys(_redis("EventException UnhealthyDatabaseException RequestTokenErr TokenRenewalErr").split(), read_inner),
+        "ResponseError": read_response_error,
+        "ConnectionError": read_connection_error,
+        "TimeoutError": read_connection_errno,
+        "LockError": read_lock_error,
+        "RedisClusterException": read_cluster_error,
+        "HttpError": read_status,
+        "EventException UnhealthyDatabaseException RequestTokenErr TokenRenewalErr": read_inner,
     },
-    says_nothing=_redis("RedisError ResponseError RedisClusterException LockError EventException HttpError RequestTokenErr TokenRenewalErr"),
-)  # fmt: skip
+    says_nothing=(
+        "RedisError ResponseError RedisClusterException LockError EventException HttpError RequestTokenErr "
+        "TokenRenewalErr"
+    ),
+)

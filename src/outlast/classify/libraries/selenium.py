@@ -1,15 +1,10 @@
 """Selenium: a class for each error of the WebDriver protocol, and its text from the browser."""
 
-import re
-
 from outlast.classify.browser_errors import read_browser_text
-from outlast.classify.libraries.library import Library
+from outlast.classify.codes import read_words
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import read_response, safe_getattr, text_of
-from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
+from outlast.failure import Category, Origin
 
 _TEXT_LIMIT = 4096
 _LOST = (
@@ -35,75 +30,69 @@ _NO_SESSION = (
 )
 
 
-def _read_text(text: str, words: tuple[tuple[str, Category], ...]) -> Evidence | None:
-    category = next((category for pattern, category in words if re.search(pattern, text)), None)
-    return Evidence(category=category) if category is not None else None
-
-
-def read_page(error: object) -> "Found":
+def read_page(error: object) -> Found:
     """The browser's error name."""
     return read_browser_text(text_of(error))
 
 
-def read_driver(error: object) -> "Found":
+def read_driver(error: object) -> Found:
     """The browser's error name, or the text about a lost browser or driver."""
     text = text_of(error)[:_TEXT_LIMIT]
     found = read_browser_text(text)
     if found is None and type(error).__name__ in {"WebDriverException", "UnknownErrorException"}:
-        return _read_text(text, _LOST)
+        return read_words(text, _LOST)
     return found
 
 
-def read_no_session(error: object) -> "Found":
+def read_no_session(error: object) -> Found:
     """Why no browser was started: too busy, crashed, or an incompatible driver."""
-    return _read_text(text_of(error)[:_TEXT_LIMIT], _NO_SESSION)
+    return read_words(text_of(error)[:_TEXT_LIMIT], _NO_SESSION)
 
 
-def read_api_response(error: object) -> "Found":
+def read_api_response(error: object) -> Found:
     """Status and headers of the response."""
     return read_response(safe_getattr(error, "response"))
 
 
-def _qualify(names: str) -> str:
-    return " ".join(f"selenium.{name}" for name in names.split())
-
-
 LIBRARY = Library(
     title="Selenium",
+    packages="selenium",
     origin=Origin.BROWSER,
     categories={
-        Category.NETWORK: _qualify(
-            "TimeoutException InsecureCertificateException InvalidSessionIdException NoSuchWindowException CdpConnectionClosed"
+        Category.NETWORK: (
+            "TimeoutException InsecureCertificateException InvalidSessionIdException NoSuchWindowException "
+            "CdpConnectionClosed"
         ),
-        Category.API_TEMPORARY: _qualify(
+        Category.API_TEMPORARY: (
             "StaleElementReferenceException DetachedShadowRootException ElementClickInterceptedException "
-            "ElementNotInteractableException ElementNotVisibleException ScreenshotException UnableToCloseBrowserException "
-            "UnavailableNetworkDataException"
+            "ElementNotInteractableException ElementNotVisibleException ScreenshotException "
+            "UnableToCloseBrowserException UnavailableNetworkDataException"
         ),
-        Category.CONFIGURATION: _qualify(
+        Category.CONFIGURATION: (
             "NoSuchDriverException SessionNotCreatedException UnknownMethodException UnknownCommandException "
-            "UnsupportedOperationException ImeNotAvailableException ImeActivationFailedException InvalidWebExtensionException"
+            "UnsupportedOperationException ImeNotAvailableException ImeActivationFailedException "
+            "InvalidWebExtensionException"
         ),
-        Category.INVALID_PARAMETERS: _qualify(
-            "InvalidArgumentException InvalidSelectorException InvalidElementStateException InvalidCookieDomainException "
-            "InvalidCoordinatesException InvalidSwitchToTargetException MoveTargetOutOfBoundsException "
-            "UnableToSetCookieException UnexpectedTagNameException UnableToSetFileInputException "
-            "UnderspecifiedStoragePartitionException NoSuchHandleException NoSuchInterceptException "
-            "NoSuchNetworkCollectorException NoSuchScriptException NoSuchUserContextException NoSuchRequestException "
-            "NoSuchStoragePartitionException NoSuchWebExtensionException NoSuchScreencastException "
-            "NoSuchHistoryEntryException BiDiSerializationError"
+        Category.INVALID_PARAMETERS: (
+            "InvalidArgumentException InvalidSelectorException InvalidElementStateException "
+            "InvalidCookieDomainException InvalidCoordinatesException InvalidSwitchToTargetException "
+            "MoveTargetOutOfBoundsException UnableToSetCookieException UnexpectedTagNameException "
+            "UnableToSetFileInputException UnderspecifiedStoragePartitionException NoSuchHandleException "
+            "NoSuchInterceptException NoSuchNetworkCollectorException NoSuchScriptException NoSuchUserContextException "
+            "NoSuchRequestException NoSuchStoragePartitionException NoSuchWebExtensionException "
+            "NoSuchScreencastException NoSuchHistoryEntryException BiDiSerializationError"
         ),
-        Category.DATA: _qualify(
+        Category.DATA: (
             "NoSuchElementException NoSuchShadowRootException NoSuchFrameException NoSuchAttributeException "
             "NoSuchCookieException NoSuchNodeException NoSuchNetworkDataException NoAlertPresentException "
             "UnexpectedAlertPresentException JavascriptException"
         ),
     },
     readers={
-        "selenium.WebDriverException": read_driver,
-        "selenium.SessionNotCreatedException": read_no_session,
-        "selenium.BrowserError": read_page,
-        "selenium.APIRequestFailure": read_api_response,
+        "WebDriverException": read_driver,
+        "SessionNotCreatedException": read_no_session,
+        "BrowserError": read_page,
+        "APIRequestFailure": read_api_response,
     },
-    says_nothing=_qualify("WebDriverException UnknownErrorException BrowserError InternalError APIRequestFailure"),
+    says_nothing="WebDriverException UnknownErrorException BrowserError InternalError APIRequestFailure",
 )

@@ -1,34 +1,32 @@
 """slack_sdk: the error code of Slack's response, with its status and Retry-After."""
 
-from outlast.classify.libraries.library import Library
-from outlast.classify.safe_access import read_headers, safe_getattr, status_of, text_of
+from outlast.classify.codes import categories_by_name
+from outlast.classify.libraries.library import Found, Library
+from outlast.classify.safe_access import read_headers, safe_error, safe_getattr, safe_item, status_of, text_of
 from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 _C = Category
 _CODE_LIMIT = 100
 
-_NAMES: dict[Category, str] = {
-    _C.RATE_LIMIT: "ratelimited rate_limited rate_limit message_limit_exceeded",
-    _C.API_TEMPORARY: (
-        "internal_error internal_server_error fatal_error service_unavailable request_timeout team_added_to_org "
-        "rollup_error accesslimited external_channel_migrating no_response"
-    ),
-    _C.AUTHENTICATION: (
-        "invalid_auth not_authed token_revoked token_expired account_inactive access_denied missing_scope no_permission "
-        "not_allowed_token_type ekm_access_denied enterprise_is_restricted team_access_not_granted two_factor_setup_required "
-        "org_login_required invalid_client_id bad_client_secret invalid_refresh_token user_is_restricted user_is_bot "
-        "invalid_code app_missing_action_url not_allowed restricted_action"
-    ),
-    _C.NOT_FOUND: "is_archived message_not_found thread_not_found no_service action_prohibited no_team no_active_hooks file_deleted",
-    _C.QUOTA_EXHAUSTED: "storage_limit_reached over_pagination_limit limit_reached team_quota_exceeded",
-    _C.CONFIGURATION: "unknown_method method_deprecated deprecated_endpoint posting_to_general_channel_denied invalid_app_id",
-}
-CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
+CODES = categories_by_name(
+    {
+        _C.RATE_LIMIT: "ratelimited rate_limited rate_limit message_limit_exceeded",
+        _C.API_TEMPORARY: (
+            "internal_error internal_server_error fatal_error service_unavailable request_timeout team_added_to_org "
+            "rollup_error accesslimited external_channel_migrating no_response"
+        ),
+        _C.AUTHENTICATION: (
+            "invalid_auth not_authed token_revoked token_expired account_inactive access_denied missing_scope no_permission "
+            "not_allowed_token_type ekm_access_denied enterprise_is_restricted team_access_not_granted two_factor_setup_required "
+            "org_login_required invalid_client_id bad_client_secret invalid_refresh_token user_is_restricted user_is_bot "
+            "invalid_code app_missing_action_url not_allowed restricted_action"
+        ),
+        _C.NOT_FOUND: "is_archived message_not_found thread_not_found no_service action_prohibited no_team no_active_hooks file_deleted",
+        _C.QUOTA_EXHAUSTED: "storage_limit_reached over_pagination_limit limit_reached team_quota_exceeded",
+        _C.CONFIGURATION: "unknown_method method_deprecated deprecated_endpoint posting_to_general_channel_denied invalid_app_id",
+    }
+)
 """Category by Slack's error code. Other codes, except ``…_not_found``, mean that the request is not valid."""
 
 
@@ -39,11 +37,11 @@ def judge_slack_code(code: str) -> Category:
     return CODES.get(code, _C.INVALID_PARAMETERS)
 
 
-def read_api_error(error: object) -> "Found":
+def read_api_error(error: object) -> Found:
     """The response's error code, unless the status already means an outage or a rate limit."""
     response = safe_getattr(error, "response")
     data = response if isinstance(response, dict) else safe_getattr(response, "data")
-    code = data.get("error") if isinstance(data, dict) else None
+    code = safe_item(data, "error")
     code = code[:_CODE_LIMIT] if isinstance(code, str) and code.replace("_", "").isalnum() else None
     status = status_of(safe_getattr(response, "status_code"))
     failing = status is not None and category_of_status(status) is not None
@@ -57,13 +55,12 @@ def read_api_error(error: object) -> "Found":
     )
 
 
-def read_rotation_error(error: object) -> "Found":
+def read_rotation_error(error: object) -> Found:
     """Slack's response to the renewal of a token."""
-    inner = safe_getattr(error, "api_error")
-    return inner if isinstance(inner, BaseException) else None
+    return safe_error(error, "api_error")
 
 
-def read_request_error(error: object) -> "Found":
+def read_request_error(error: object) -> Found:
     """Whether the text names a wrong URL or proxy, which is a configuration error."""
     wrong_setting = text_of(error).startswith(("Invalid URL detected", "Invalid proxy detected"))
     return Evidence(category=_C.CONFIGURATION) if wrong_setting else None
@@ -71,18 +68,19 @@ def read_request_error(error: object) -> "Found":
 
 LIBRARY = Library(
     title="slack_sdk",
+    packages="slack_sdk",
     origin=Origin.HTTP,
     categories={
-        _C.NETWORK: "slack_sdk.SlackClientNotConnectedError",
-        _C.AUTHENTICATION: "slack_sdk.BotUserAccessError slack_sdk.SlackTokenRotationError",
-        _C.CONFIGURATION: "slack_sdk.SlackClientConfigurationError",
-        _C.INVALID_PARAMETERS: "slack_sdk.SlackRequestError slack_sdk.SlackObjectFormationError",
-        _C.DATA: "slack_sdk.SlackApiError",
+        _C.NETWORK: "SlackClientNotConnectedError",
+        _C.AUTHENTICATION: "BotUserAccessError SlackTokenRotationError",
+        _C.CONFIGURATION: "SlackClientConfigurationError",
+        _C.INVALID_PARAMETERS: "SlackRequestError SlackObjectFormationError",
+        _C.DATA: "SlackApiError",
     },
     readers={
-        "slack_sdk.SlackApiError": read_api_error,
-        "slack_sdk.SlackTokenRotationError": read_rotation_error,
-        "slack_sdk.SlackRequestError": read_request_error,
+        "SlackApiError": read_api_error,
+        "SlackTokenRotationError": read_rotation_error,
+        "SlackRequestError": read_request_error,
     },
-    says_nothing="slack_sdk.SlackClientError",
+    says_nothing="SlackClientError",
 )

@@ -1,14 +1,9 @@
 """sqlite3: SQLite's result codes, and texts of errors with the general code."""
 
-import re
-
-from outlast.classify.libraries.library import Library
+from outlast.classify.codes import judge_words
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_int, safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 _PRIMARY = 0xFF  # the low byte of an extended result code
 _GENERAL = ("SQLITE_ERROR", None)
@@ -55,7 +50,7 @@ _STATEMENT = (
 )
 
 
-def read_result_code(error: object) -> "Found":
+def read_result_code(error: object) -> Found:
     """SQLite's result code, and the text if the code is the general one."""
     number = safe_int(error, "sqlite_errorcode")
     if number is None:
@@ -63,20 +58,23 @@ def read_result_code(error: object) -> "Found":
     name, category = RESULT_CODES.get(number & _PRIMARY, _GENERAL)
     if category is None:
         text = text_of(error)[:_TEXT_LIMIT].lower()
-        category = next((meaning for pattern, meaning in _STATEMENT if re.search(pattern, text)), None)
+        category = judge_words(text, _STATEMENT)
     error_name = safe_str(error, "sqlite_errorname")  # Python 3.11 uses 'unknown' for codes that it does not know
     return Evidence(category=category, code=error_name if error_name and error_name != "unknown" else name)
 
 
 LIBRARY = Library(
     title="sqlite3",
+    packages="sqlite3",
     origin=Origin.DB,
     categories={
-        Category.INTEGRITY: "sqlite3.IntegrityError",
-        Category.DATA: "sqlite3.DataError",
-        Category.INVALID_PARAMETERS: "sqlite3.InterfaceError sqlite3.ProgrammingError",
-        Category.CONFIGURATION: "sqlite3.NotSupportedError",
+        Category.INTEGRITY: "IntegrityError",
+        Category.DATA: "DataError",
+        Category.INVALID_PARAMETERS: "InterfaceError ProgrammingError",
+        Category.CONFIGURATION: "NotSupportedError",
     },
-    readers={"sqlite3.Error": read_result_code},
-    says_nothing="sqlite3.Error sqlite3.DatabaseError sqlite3.OperationalError sqlite3.InternalError sqlite3.Warning",
+    readers={
+        "Error": read_result_code,
+    },
+    says_nothing="Error DatabaseError OperationalError InternalError Warning",
 )

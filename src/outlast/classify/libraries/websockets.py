@@ -1,13 +1,9 @@
 """websockets: the close codes of both sides, or the response that refused the handshake."""
 
-from outlast.classify.libraries.library import Library
+from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import read_response, safe_getattr, safe_int, safe_str
 from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 RECEIVED: dict[int, Category] = {
     1000: Category.UNKNOWN,  # normal closure: not a failure
@@ -47,7 +43,7 @@ _OWN_CODES = range(3000, 5000)
 _LIKE_HTTP = range(4400, 4600)
 
 
-def read_close(error: object) -> "Found":
+def read_close(error: object) -> Found:
     """The close code of the side that closed first; the reason decides for application-specific codes."""
     received, sent = safe_int(error, "rcvd", "code"), safe_int(error, "sent", "code")
     if received is None and sent is None:
@@ -70,33 +66,28 @@ def _judge_received(code: int, reason: str | None) -> Evidence:
     return Evidence(category=category or Category.UNKNOWN, code=str(code))
 
 
-def read_refusal(error: object) -> "Found":
+def read_refusal(error: object) -> Found:
     """Status and headers of the response that refused the handshake."""
     return read_response(safe_getattr(error, "response")) or read_response(error)
 
 
-def _qualify(names: str) -> str:
-    return " ".join(f"websockets.{name}" for name in names.split())
-
-
 LIBRARY = Library(
     title="websockets",
+    packages="websockets",
     origin=Origin.HTTP,
     categories={
-        Category.NETWORK: _qualify("ConnectionClosed InvalidMessage ProxyError"),
-        Category.CONFIGURATION: _qualify("InvalidURI InvalidProxy NegotiationError InvalidProtocol"),
-        Category.ACCESS_DENIED: _qualify("InvalidOrigin"),
-        Category.INVALID_PARAMETERS: _qualify("InvalidState ConcurrencyError InvalidMethod"),
-        Category.DATA: _qualify(
+        Category.NETWORK: "ConnectionClosed InvalidMessage ProxyError",
+        Category.CONFIGURATION: "InvalidURI InvalidProxy NegotiationError InvalidProtocol",
+        Category.ACCESS_DENIED: "InvalidOrigin",
+        Category.INVALID_PARAMETERS: "InvalidState ConcurrencyError InvalidMethod",
+        Category.DATA: (
             "InvalidHandshake InvalidHeader InvalidStatus ProtocolError PayloadTooBig TooManyFragments SecurityError "
             "MultipleValuesError"
         ),
     },
     readers={
-        "websockets.ConnectionClosed": read_close,
-        **dict.fromkeys(
-            _qualify("InvalidStatus InvalidStatusCode InvalidProxyStatus AbortHandshake").split(), read_refusal
-        ),
+        "ConnectionClosed": read_close,
+        "InvalidStatus InvalidStatusCode InvalidProxyStatus AbortHandshake": read_refusal,
     },
-    says_nothing=_qualify("WebSocketException"),
+    says_nothing="WebSocketException",
 )

@@ -1,15 +1,9 @@
 """yt-dlp: a network or extractor error, wrapped in a DownloadError, and the texts of sites."""
 
-import re
-from functools import cache
-
-from outlast.classify.libraries.library import Library
-from outlast.classify.safe_access import read_response, safe_getattr, safe_int, text_of
+from outlast.classify.codes import read_words
+from outlast.classify.libraries.library import Found, Library
+from outlast.classify.safe_access import read_response, safe_error, safe_getattr, safe_int, text_of
 from outlast.failure import Category, Evidence, Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from outlast.classify.libraries.library import Found
 
 _C = Category
 _TEXT_LIMIT = 2048
@@ -43,58 +37,40 @@ PHRASES: tuple[tuple[Category, str], ...] = (
 """Texts of sites and yt-dlp by category; the first match decides, since a text often matches several."""
 
 
-@cache
-def _phrases() -> tuple[tuple[Category, re.Pattern[str]], ...]:
-    return tuple((category, re.compile(pattern)) for category, pattern in PHRASES)
-
-
-def _read_text(error: object) -> Evidence | None:
-    text = text_of(error)[:_TEXT_LIMIT].lower()
-    for category, pattern in _phrases():
-        if pattern.search(text):
-            return Evidence(category=category)
-    return None
-
-
 def _inner_error(error: object) -> BaseException | None:
     """Return the error given as the cause, or the one that was being handled; never the error itself."""
     exc_info = safe_getattr(error, "exc_info")
-    candidates = (
-        safe_getattr(error, "cause"),
-        exc_info[1] if isinstance(exc_info, tuple) and len(exc_info) == 3 else None,
+    handled = exc_info[1] if isinstance(exc_info, tuple) and len(exc_info) == 3 else None
+    return safe_error(error, "cause") or (
+        handled if isinstance(handled, BaseException) and handled is not error else None
     )
-    return next((each for each in candidates if isinstance(each, BaseException) and each is not error), None)
 
 
-def read_wrapper(error: object) -> "Found":
+def read_wrapper(error: object) -> Found:
     """The known text of a site, then the wrapped error; a failure that yt-dlp did not expect is bad data."""
-    found = _read_text(error) or _inner_error(error)
+    text = text_of(error)[:_TEXT_LIMIT].lower()
+    found = read_words(text, ((pattern, category) for category, pattern in PHRASES)) or _inner_error(error)
     if found is None and _BUG in text_of(error):
         return Evidence(category=_C.DATA)
     return found
 
 
-def read_http_error(error: object) -> "Found":
+def read_http_error(error: object) -> Found:
     """The response; a redirect loop is bad data."""
     if safe_getattr(error, "redirect_loop") is True:
         return Evidence(origin=Origin.HTTP, category=_C.DATA, http_status=safe_int(error, "status"))
     return read_response(safe_getattr(error, "response"))
 
 
-def read_cause(error: object) -> "Found":
+def read_cause(error: object) -> Found:
     """The wrapped error of the HTTP client, or the one that was being handled."""
-    return _inner_error(error) or _chained_error(error)
-
-
-def _chained_error(error: object) -> BaseException | None:
-    link = safe_getattr(error, "__cause__") or safe_getattr(error, "__context__")
-    return link if isinstance(link, BaseException) else None
+    return _inner_error(error) or safe_error(error, "__cause__", "__context__")
 
 
 _SOCKS_REFUSALS = frozenset({0x02, 0xFE, 0xFF, 93})
 
 
-def read_proxy_error(error: object) -> "Found":
+def read_proxy_error(error: object) -> Found:
     """The reply code of a SOCKS proxy, which is not an errno, or the wrapped error."""
     if not isinstance(error, OSError):
         return read_cause(error)
@@ -102,47 +78,44 @@ def read_proxy_error(error: object) -> "Found":
     return Evidence(category=_C.AUTHENTICATION if refused else _C.NETWORK)
 
 
-def read_xattr_error(error: object) -> "Found":
+def read_xattr_error(error: object) -> Found:
     """Whether the disk was full."""
     return Evidence(category=_C.SYSTEM) if safe_getattr(error, "reason") == "NO_SPACE" else None
 
 
-def _yt_dlp(names: str) -> str:
-    return " ".join(f"yt_dlp.{name}" for name in names.split())
-
-
 LIBRARY = Library(
     title="yt-dlp",
+    packages="yt_dlp",
     origin=Origin.HTTP,
     categories={
-        _C.NETWORK: _yt_dlp("TransportError ContentTooShortError ProxyError DataTruncatedError"),
-        _C.RATE_LIMIT: _yt_dlp("ThrottledDownload"),
-        _C.API_TEMPORARY: _yt_dlp("UserNotLive ReExtractInfo"),
-        _C.ACCESS_DENIED: _yt_dlp("GeoRestrictedError"),
-        _C.AUTHENTICATION: _yt_dlp("AuthenticationException InvalidLoginException"),
-        _C.NOT_FOUND: _yt_dlp("EntryNotInPlaylist CommentsDisabled"),
-        _C.CONFIGURATION: _yt_dlp(
+        _C.NETWORK: "TransportError ContentTooShortError ProxyError DataTruncatedError",
+        _C.RATE_LIMIT: "ThrottledDownload",
+        _C.API_TEMPORARY: "UserNotLive ReExtractInfo",
+        _C.ACCESS_DENIED: "GeoRestrictedError",
+        _C.AUTHENTICATION: "AuthenticationException InvalidLoginException",
+        _C.NOT_FOUND: "EntryNotInPlaylist CommentsDisabled",
+        _C.CONFIGURATION: (
             "CookieLoadError SameFileError UnsupportedRequest NoSupportingHandlers UnsafeExecExpansionError "
             "XAttrUnavailableError LockingUnsupportedError"
         ),
-        _C.INVALID_PARAMETERS: _yt_dlp("UnsupportedError _UnsafeExtensionError IndexError"),
-        _C.DATA: _yt_dlp(
+        _C.INVALID_PARAMETERS: "UnsupportedError _UnsafeExtensionError IndexError",
+        _C.DATA: (
             "RegexNotFoundError FFmpegPostProcessorError AudioConversionError EmbedThumbnailPPError JS_Throw Exception "
-            "_RequiredError ParserError ParseError compat_HTMLParseError HTMLBreakOnClosingTagException MediaSelectionError "
-            "XAttrMetadataError JS_Break JS_Continue"
+            "_RequiredError ParserError ParseError compat_HTMLParseError HTMLBreakOnClosingTagException "
+            "MediaSelectionError XAttrMetadataError JS_Break JS_Continue"
         ),
     },
     readers={
-        **dict.fromkeys(_yt_dlp("DownloadError ExtractorError PostProcessingError").split(), read_wrapper),
-        **dict.fromkeys(_yt_dlp("RequestError UnavailableVideoError").split(), read_cause),
-        "yt_dlp.HTTPError": read_http_error,
-        "yt_dlp.XAttrMetadataError": read_xattr_error,
-        "yt_dlp.ProxyError": read_proxy_error,
+        "DownloadError ExtractorError PostProcessingError": read_wrapper,
+        "RequestError UnavailableVideoError": read_cause,
+        "HTTPError": read_http_error,
+        "XAttrMetadataError": read_xattr_error,
+        "ProxyError": read_proxy_error,
     },
-    says_nothing=_yt_dlp(
-        "YoutubeDLError DownloadError ExtractorError PostProcessingError RequestError HTTPError UnavailableVideoError "
-        "DownloadCancelled ExistingVideoReached RejectedVideoReached MaxDownloadsReached StopExtraction "
-        "IEContentProviderError JsChallengeProviderError JsChallengeProviderRejectedRequest PoTokenCacheProviderError "
-        "PoTokenProviderError PoTokenProviderRejectedRequest _GitHubError"
+    says_nothing=(
+        "YoutubeDLError DownloadError ExtractorError PostProcessingError RequestError HTTPError "
+        "UnavailableVideoError DownloadCancelled ExistingVideoReached RejectedVideoReached MaxDownloadsReached "
+        "StopExtraction IEContentProviderError JsChallengeProviderError JsChallengeProviderRejectedRequest "
+        "PoTokenCacheProviderError PoTokenProviderError PoTokenProviderRejectedRequest _GitHubError"
     ),
 )

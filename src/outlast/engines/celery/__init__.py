@@ -7,8 +7,7 @@ are due: retries, deferred tasks and replayed dead letters.
 try:
     import celery as _celery  # type: ignore[import-untyped]
 except ImportError as error:
-    message = "outlast.engines.celery needs Celery: pip install 'outlast[celery]'"
-    raise ImportError(message, name=error.name) from error
+    raise ImportError("outlast.engines.celery needs Celery: pip install 'outlast[celery]'", name=error.name) from error
 else:
     del _celery  # only checks that Celery is installed
 

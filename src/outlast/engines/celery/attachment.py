@@ -18,7 +18,7 @@ from outlast.engines.celery.engine import Engine
 from outlast.engines.celery.forwarder import Forwarder
 from outlast.errors import ConfigError
 from outlast.ports.store import limit_store_wait
-from outlast.queue.definition import required_seconds
+from outlast.queue.definition import check_policy, required_seconds
 
 if TYPE_CHECKING:
     from outlast.app import App
@@ -80,16 +80,13 @@ class OutlastTask:
         task: Any = cls
         function, name, policy, resource = task.run, task.name, task.policy, task.resource
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            message = f"task {name} is a coroutine function, which Celery does not run; call asyncio.run in a plain one"
-            raise ConfigError(message)
-        if policy is not None and not isinstance(policy, RetryPolicy):
-            message = (
-                f"task {name}: policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')"
+            raise ConfigError(
+                f"task {name} is a coroutine function, which Celery does not run; call asyncio.run in a plain one"
             )
-            raise ConfigError(message)
+        if policy is not None:
+            check_policy(policy, f"task {name}: ")
         if resource is not None and not (isinstance(resource, str) and resource):
-            message = f"task {name}: resource is {resource!r}; give a name, usually the host"
-            raise ConfigError(message)
+            raise ConfigError(f"task {name}: resource is {resource!r}; give a name, usually the host")
         parent: Any = super()
         parent.on_bound(app)
 
@@ -135,22 +132,6 @@ def _is_celery_call(call: Any) -> bool:
     return getattr(call, "__func__", None) is CeleryTask.__call__
 
 
-def task_class(engine: Engine, base: type) -> type:
-    """Return the task class of an engine.
-
-    Args:
-        engine: The engine.
-        base: The task class that the Celery app has used so far.
-    """
-    attributes = {
-        "abstract": True,
-        "outlast_engine": engine,
-        "outlast_runner": AttemptRunner(engine),
-        "__module__": __name__,
-    }
-    return type("OutlastTask", (OutlastTask, base), attributes)
-
-
 def attach(
     celery_app: Any,
     app: "App",
@@ -175,19 +156,14 @@ def attach(
         ConfigError: If a setting is not valid, or the Celery app has already created its tasks.
     """
     if not isinstance(celery_app, Celery):
-        message = f"{celery_app!r} is not a Celery app; give celery.Celery(…)"
-        raise ConfigError(message)
+        raise ConfigError(f"{celery_app!r} is not a Celery app; give celery.Celery(…)")
     base = symbol_by_name(celery_app.task_cls)  # type: ignore[no-untyped-call]  # kombu has few types
     if issubclass(base, OutlastTask):
-        message = f"{celery_app.main} is already attached; call attach once"
-        raise ConfigError(message)
+        raise ConfigError(f"{celery_app.main} is already attached; call attach once")
     if celery_app.finalized or "Task" in vars(celery_app):
-        message = f"{celery_app.main} has already created its tasks; call attach right after Celery(…)"
-        raise ConfigError(message)
-    value: object = policy
-    if value is not None and not isinstance(value, RetryPolicy):
-        message = f"policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')"
-        raise ConfigError(message)
+        raise ConfigError(f"{celery_app.main} has already created its tasks; call attach right after Celery(…)")
+    if policy is not None:
+        check_policy(policy)
     engine = Engine(
         celery_app,
         app,
@@ -197,7 +173,9 @@ def attach(
     )
     _check_queue(engine)
     breakers = ProcessBreakerSync(engine)
-    celery_app.task_cls = task_class(engine, base)
+    runner = AttemptRunner(engine)
+    attributes = {"abstract": True, "outlast_engine": engine, "outlast_runner": runner, "__module__": __name__}
+    celery_app.task_cls = type("OutlastTask", (OutlastTask, base), attributes)
     celery_app.steps["worker"].add(_worker_step(engine, breakers))
     _connect_signals(engine, breakers)
     app.engines["Celery"] = "celery -A MODULE:CELERY_APP worker"
@@ -208,8 +186,7 @@ def _check_queue(engine: Engine) -> None:
     """Check that no Outlast task uses the queue of the Celery tasks: an Outlast worker would take both."""
     names = sorted(each.name for each in engine.app.tasks_by_name.values() if each.queue == engine.queue)
     if names:
-        message = f"task {names[0]} also uses the queue {engine.queue!r}; give attach another queue=…"
-        raise ConfigError(message)
+        raise ConfigError(f"task {names[0]} also uses the queue {engine.queue!r}; give attach another queue=…")
 
 
 def _worker_step(engine: Engine, breakers: ProcessBreakerSync) -> type:
@@ -232,11 +209,10 @@ def _worker_step(engine: Engine, breakers: ProcessBreakerSync) -> type:
             if not issubclass(parent.pool_cls, prefork.TaskPool):  # the processes of a prefork pool sync their own
                 breakers.start()
 
-        def stop(self, parent: Any) -> None:  # noqa: ARG002  # the signature of Celery
+        def stop(self, parent: Any) -> None:
             self._forwarder.stop_sending()
             engine.background_thread.close()
-            breakers.stop()
-            breakers.is_worker = False
+            self.terminate(parent)
 
         def terminate(self, parent: Any) -> None:  # noqa: ARG002  # the signature of Celery
             breakers.stop()

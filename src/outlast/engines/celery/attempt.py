@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from celery.exceptions import Ignore, Reject, Retry  # type: ignore[import-untyped]
 
 from outlast import clock
 from outlast.classify import classify
-from outlast.decide import decision as decisions
-from outlast.decide.breaker import BREAKER_OPEN, OPENED_BY_HAND
-from outlast.decide.decision import Defer, Fail, decide
+from outlast.decide.decision import Defer, Fail
 from outlast.engines.celery.engine import CeleryTaskRules, Engine, log, retry_store_call, within_store_timeout
 from outlast.engines.celery.message_codec import (
     HEADER,
@@ -24,29 +21,26 @@ from outlast.engines.celery.message_codec import (
     uses_celery_retry,
 )
 from outlast.errors import CoolingDownError, LeaseLostError, PayloadError
-from outlast.ports.engine import AttemptState
-from outlast.ports.rows import Kind, NewTask, Reason, Settlement, Status
+from outlast.ports.external_attempts import AttemptState
+from outlast.ports.rows import Kind, NewTask, Settlement, Status
 from outlast.queue import logs
-from outlast.queue.settlement import failure_note
+from outlast.queue.execution import active_resource, breaker_cooldown
+from outlast.queue.settlement import (
+    TaskDecision,
+    decide_task,
+    decided_settlement,
+    failure_note,
+    publish_failure,
+    task_state,
+)
 from outlast.queue.task_failure import TaskFailure, task_failure_of
-from outlast.record.bus import has_subscribers, publish
-from outlast.run.resources import Resource, resource
 
-AttemptDecision = decisions.Retry | Defer | Fail
 _LIVE = {Status.QUEUED, Status.RUNNING}
 _UNWRITTEN_DELAY = 60.0  # seconds after which a new row is sent if its failure could not be written
 _MAX_COUNTDOWN = 600.0  # seconds that a message may wait in Celery, well below the visibility timeout of brokers
-_MANUAL_OPEN_WAIT = 60.0  # seconds that tasks wait for a breaker that was opened by hand, until it is checked again
 _SPREAD, _MAX_SPREAD = 0.1, 10.0  # share of a cooldown, and seconds, over which its tasks come back
 _OWN_REFUSALS = {"ConcurrencyLimitError", "BreakerOpenError"}
 """Our own limits: such an error says nothing new about the resource, so it starts no cooldown."""
-
-
-class _LoggedTask(NamedTuple):
-    """The part of a claim that log records need."""
-
-    id: int
-    retry_count: int
 
 
 class AttemptRecorder:
@@ -78,13 +72,9 @@ class AttemptRecorder:
             if held is not None:  # the row will be sent again
                 return _retry_signal(error, self._engine.resend_after)
             return self._retry_in_broker(task, request, rules, error, task_failure)
-        match decision:
-            case None:
-                return _ignore_signal(task, request, "another delivery has already recorded this attempt")
-            case Fail():
-                return None
-            case _:
-                return _retry_signal(error, decision.delay)
+        if decision is None:
+            return _ignore_signal(task, request, "another delivery has already recorded this attempt")
+        return None if isinstance(decision, Fail) else _retry_signal(error, decision.delay)
 
     def record_end(
         self, task: Any, request: Any, rules: CeleryTaskRules, held: MessageAttempt | None, error: BaseException
@@ -105,7 +95,7 @@ class AttemptRecorder:
         task_failure: TaskFailure,
         *,
         is_over: bool = False,
-    ) -> AttemptDecision | None:
+    ) -> TaskDecision | None:
         """Record a failed attempt; return the decision, or None if the attempt is not the current one.
 
         Args:
@@ -120,16 +110,21 @@ class AttemptRecorder:
             PayloadError: If the arguments cannot be stored.
             Exception: An error of the database.
         """
-        celery_retries = is_over or uses_celery_retry(task, request)
         held = held or self._find_or_add_row(task, request, rules, delay=_UNWRITTEN_DELAY)
         state = None if held is None else retry_store_call(lambda: self._lending.attempt_state(held.task_id))
-        if held is None or not _is_current(state, held.attempt):
+        if held is None or state is None or state.status not in _LIVE or state.retry_count != held.attempt - 1:
             return None
+        celery_retries = is_over or uses_celery_retry(task, request)
         decision = _decide_attempt(rules, held, task_failure, state, celery_retries=celery_retries)
-        settlement = _settlement(held.task_id, task_failure, decision)
-        if not self._settle(settlement, held):
+        failure = task_failure.failure
+        note = failure_note(failure, task_failure.traceback)
+        if not self._settle(decided_settlement(held.task_id, 0, decision, note), held):
             return None
-        self._announce(rules, held, task_failure, decision)
+        logs.log_failure(rules.name, rules.policy, held.task_id, held.attempt, task_failure, decision)
+        if rules.resource is not None and isinstance(decision, Defer) and failure.exception_name not in _OWN_REFUSALS:
+            reason = f"{failure.category}: {failure.message:.200}"
+            self._engine.app.cooling.start_cooldown(rules.resource, decision.delay, reason)
+        publish_failure(rules.name, held.task_id, held.attempt, decision, failure)
         return decision
 
     @within_store_timeout
@@ -159,9 +154,8 @@ class AttemptRecorder:
     @within_store_timeout
     def record_success(self, held: MessageAttempt) -> None:
         """Record a success."""
-        settlement = Settlement(held.task_id, 0, Kind.DONE)
         try:
-            if not self._settle(settlement, held):
+            if not self._settle(Settlement(held.task_id, 0, Kind.DONE), held):
                 log.warning("task %d: its success is not recorded, because another attempt has started", held.task_id)
         except Exception as error:  # noqa: BLE001  # the row is released and the task runs again
             log.error("task %d: its success could not be written: %s", held.task_id, classify(error))
@@ -192,14 +186,15 @@ class AttemptRecorder:
         Raises:
             Ignore: If its failure was written, so that the message is already processed.
         """
+        number = self._row_of_earlier_delivery(task, request)
+        if number is not None and not self.is_unwritten(number):
+            raise _ignore_signal(task, request, f"it was delivered before, and task {number} has its failure")
+        return None if number is None else MessageAttempt(number, 1, None)
+
+    def _row_of_earlier_delivery(self, task: Any, request: Any) -> int | None:
         if not (request.delivery_info or {}).get("redelivered"):
             return None
-        number = self._lending.find_by_key(task.name, unique_key(request.id))
-        if number is None:
-            return None
-        if not self.is_unwritten(number):
-            raise _ignore_signal(task, request, f"it was delivered before, and task {number} has its failure")
-        return MessageAttempt(number, 1, None)
+        return self._lending.find_by_key(task.name, unique_key(request.id))
 
     def is_unwritten(self, number: int) -> bool:
         """Return whether a row was added for a failure that was then not written."""
@@ -210,16 +205,15 @@ class AttemptRecorder:
         self, task: Any, request: Any, rules: CeleryTaskRules, *, delay: float
     ) -> MessageAttempt | None:
         """Return the first attempt of a task, with a new row; None if an earlier delivery was already recorded."""
-        key, known = unique_key(request.id), None
-        if (request.delivery_info or {}).get("redelivered"):
-            known = retry_store_call(lambda: self._lending.find_by_key(task.name, key))
+        known = retry_store_call(lambda: self._row_of_earlier_delivery(task, request))
         if known is not None:
             return MessageAttempt(known, 1, None) if self.is_unwritten(known) else None
         celery_retries = uses_celery_retry(task, request)
         text = encode_call(task, request, limit=self._engine.app.payload_limit, celery_retries=celery_retries)
+        expiry = expiry_timestamp(request.expires)
         row = NewTask(
-            task.name, text, self._engine.queue, delay=delay, unique_key=key, resource=rules.resource,
-            expires=_seconds_left(request.expires),
+            task.name, text, self._engine.queue, delay=delay, unique_key=unique_key(request.id),
+            resource=rules.resource, expires=None if expiry is None else max(0.0, expiry - clock.now()),
         )  # fmt: skip
         added = retry_store_call(lambda: self._store.enqueue([row])[0])
         if not added.created and not self.is_unwritten(added.id):
@@ -234,42 +228,14 @@ class AttemptRecorder:
             )
         )
 
-    def _announce(
-        self, rules: CeleryTaskRules, held: MessageAttempt, task_failure: TaskFailure, decision: AttemptDecision
-    ) -> None:
-        definition: Any = rules  # log_failure needs no more than these two have
-        claim: Any = _LoggedTask(held.task_id, held.attempt - 1)
-        logs.log_failure(definition, claim, task_failure, decision)
-        failure = task_failure.failure
-        if rules.resource is not None and isinstance(decision, Defer) and failure.exception_name not in _OWN_REFUSALS:
-            reason = f"{failure.category}: {failure.message:.200}"
-            self._engine.app.cooling.start_cooldown(rules.resource, decision.delay, reason)
-        if not has_subscribers():
-            return
-        from outlast.record.events import TaskDeferred, TaskFailed, TaskRetrying  # noqa: PLC0415  # only subscribers need them
-
-        attempt = (rules.name, held.task_id, held.attempt)
-        match decision:
-            case decisions.Retry(delay):
-                publish(TaskRetrying(*attempt, delay, failure))
-            case Defer(delay):
-                publish(TaskDeferred(*attempt, delay, failure))
-            case Fail(reason):
-                publish(TaskFailed(*attempt, reason, failure))
-
     def _retry_in_broker(
         self, task: Any, request: Any, rules: CeleryTaskRules, error: BaseException, task_failure: TaskFailure
     ) -> Exception | None:
         """Decide on a failed attempt that cannot be stored: the message waits in Celery and counts the attempts."""
         attempt = int(request.retries or 0) + 1
-        decision: AttemptDecision = Fail("exhausted" if task_failure.wanted else "permanent")
-        if not uses_celery_retry(task, request):
-            decision = decide(
-                task_failure.failure, rules.policy, attempt=attempt, wanted=task_failure.wanted, chance=clock.chance
-            )  # fmt: skip
-        definition: Any = rules
-        claim: Any = _LoggedTask(0, attempt - 1)
-        logs.log_failure(definition, claim, task_failure, decision)
+        facts = task_state(task_failure.wanted, None, attempt=attempt, exhausted=uses_celery_retry(task, request))
+        decision = decide_task(task_failure.failure, rules.policy, facts)
+        logs.log_failure(rules.name, rules.policy, 0, attempt, task_failure, decision)
         if isinstance(decision, Fail):
             log.error("%s %s: it has no dead letter, only the record of Celery", task.name, request.id)
             return None
@@ -306,41 +272,9 @@ def _decide_attempt(
     state: AttemptState | None,
     *,
     celery_retries: bool,
-) -> AttemptDecision:
-    if state is not None and state.canary:
-        return Fail(Reason.CANARY)  # a canary is tried once, for all others
-    if celery_retries:  # Celery has used up its retries; ours must not multiply them
-        return Fail("exhausted" if task_failure.wanted else "permanent")
-    return decide(
-        task_failure.failure,
-        rules.policy,
-        attempt=held.attempt,
-        wanted=task_failure.wanted,
-        deferred_for=0.0 if state is None else state.deferred_for,
-        expires_in=None if state is None else state.expires_in,
-        chance=clock.chance,
-    )
-
-
-def _settlement(number: int, task_failure: TaskFailure, decision: AttemptDecision) -> Settlement:
-    note = failure_note(task_failure.failure, task_failure.traceback)
-    match decision:
-        case decisions.Retry(delay):
-            return Settlement(number, 0, Kind.RETRY, delay, note)
-        case Defer(delay):
-            return Settlement(number, 0, Kind.DEFER, delay, note)
-        case Fail(reason):
-            return Settlement(number, 0, Kind.FAIL, note=note, reason=Reason(reason))
-
-
-def _is_current(state: AttemptState | None, attempt: int) -> bool:
-    return state is not None and state.status in _LIVE and state.retry_count == attempt - 1
-
-
-def _seconds_left(expires: object) -> float | None:
-    """Return the seconds until a message expires; None if it does not."""
-    expiry = expiry_timestamp(expires)
-    return None if expiry is None else max(0.0, expiry - clock.now())
+) -> TaskDecision:
+    facts = task_state(task_failure.wanted, state, attempt=held.attempt, exhausted=celery_retries)
+    return decide_task(task_failure.failure, rules.policy, facts)
 
 
 class AttemptRunner:
@@ -371,9 +305,10 @@ class AttemptRunner:
         rules = engine.rules(task)
         wait = 0.0 if rules.resource is None else engine.app.cooling.left(rules.resource)
         if wait > 0:
-            raise self._defer(task, request, rules, wait)
+            wait += clock.random() * min(_SPREAD * wait, _MAX_SPREAD)  # with jitter, without using an attempt
+            raise self._recorder.defer(task, request, rules, wait)
         request.outlast_held = held = self._mark_started(task, request)
-        guard = _guard(rules)
+        guard = active_resource(rules.resource)
         try:
             with guard or nullcontext():
                 value = call(*args, **kwargs)
@@ -382,7 +317,9 @@ class AttemptRunner:
             raise
         except Exception as error:
             replacement = self._recorder.settle_failure(task, request, rules, held, error)
-            self._start_cooldown(guard)
+            cooldown = breaker_cooldown(guard)  # so that all tasks of the resource wait
+            if cooldown is not None:
+                engine.app.cooling.start_cooldown(*cooldown)
             if replacement is None:
                 raise
             raise replacement from error
@@ -437,11 +374,6 @@ class AttemptRunner:
             return held
         return held._replace(epoch=epoch)
 
-    def _defer(self, task: Any, request: Any, rules: CeleryTaskRules, wait: float) -> Exception:
-        """Let a task wait for the end of a cooldown without using an attempt, with jitter."""
-        wait += clock.chance() * min(_SPREAD * wait, _MAX_SPREAD)
-        return self._recorder.defer(task, request, rules, wait)
-
     def _settle_for_celery(self, request: Any, held: MessageAttempt | None, signal: Exception) -> None:
         """Settle the row as the function told Celery to treat the message."""
         if held is None or held.epoch is None or getattr(request, "outlast_lent", False):
@@ -452,24 +384,9 @@ class AttemptRunner:
         else:
             self._recorder.record_success(held)
 
-    def _start_cooldown(self, guard: Resource | None) -> None:
-        """Start a cooldown of the resource if its breaker is open, so that all its tasks wait."""
-        if guard is None or not guard.is_open or guard.breaker is None:
-            return
-        left = max(0.0, guard.breaker.until - clock.monotonic())
-        if guard.breaker.reason == OPENED_BY_HAND:  # it may be closed at any time
-            left = min(left, _MANUAL_OPEN_WAIT)
-        self._engine.app.cooling.start_cooldown(guard.name, left, BREAKER_OPEN)
-
 
 def _seconds_until(when: object) -> float:
-    if isinstance(when, datetime):
-        return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - clock.now())
+    expiry = expiry_timestamp(when)
+    if expiry is not None:
+        return max(0.0, expiry - clock.now())
     return float(when) if isinstance(when, int | float) else 0.0
-
-
-def _guard(rules: CeleryTaskRules) -> Resource | None:
-    if rules.resource is None:
-        return None
-    guard = resource(rules.resource)
-    return None if guard.is_bare else guard

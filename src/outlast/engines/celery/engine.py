@@ -16,7 +16,7 @@ from outlast import clock
 from outlast.classify import classify
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
-from outlast.ports.engine import EngineTasks
+from outlast.ports.external_attempts import EngineTasks
 from outlast.ports.store import limit_store_wait, seconds_left
 from outlast.worker.queue_access import attempt_reports_of
 
@@ -138,8 +138,7 @@ class Engine:
         self.background_thread = BackgroundThread()
         found = attempt_reports_of(app)
         if not isinstance(found, EngineTasks):
-            message = f"the store {type(app.store).__name__} cannot lend tasks to another engine"
-            raise ConfigError(message)
+            raise ConfigError(f"the store {type(app.store).__name__} cannot lend tasks to another engine")
         self.lending: EngineTasks = found
 
     def rules(self, task: Any) -> CeleryTaskRules:

@@ -10,8 +10,6 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
-from functools import partial
 
 from celery.worker import state  # type: ignore[import-untyped]
 
@@ -21,18 +19,46 @@ from outlast.decide.backoff import DoublingPause
 from outlast.engines.celery.engine import Engine, log
 from outlast.engines.celery.message_codec import HEADER, decode_call
 from outlast.errors import LeaseLostError, PayloadError
-from outlast.ports.rows import Claim, Claimed, Kind, Reason, SettleAndClaim, Settlement, WorkerRow
-from outlast.queue.execution import expiry_settlement, release_settlement
-from outlast.queue.failure_groups import GROUP_ALERT_EVERY, GroupAlerts
-from outlast.queue.heartbeat import LeaseHeartbeat, PeriodicDuty
-from outlast.queue.replay import REPLAY_EVERY, Replayer
-from outlast.queue.settlement import failure_note
+from outlast.ports.rows import Claim, Claimed, Kind, Reason, SettleAndClaim, Settlement
+from outlast.queue.heartbeat import LeaseHeartbeat, register_worker
+from outlast.queue.settlement import expiry_settlement, failure_note, release_settlement
 from outlast.run.store_wait import is_store_outage
 
 _BATCH = 100  # tasks per claim; sending them takes much less than a lease
 _ERROR_PAUSES = (0.5, 30.0)  # seconds to wait after the first error of the broker or the store, and at most
-_ROLL_UP_EVERY, _PRUNE_EVERY = 5.0, 60.0  # seconds
-_FOREVER = 1e9  # seconds: keep all
+
+
+class _ForgottenTasks:
+    """Finds the tasks that run according to the store, but that this Celery worker does not know any more.
+
+    This happens when the end of an attempt could not be written.
+    """
+
+    def __init__(self, engine: Engine, worker_id: str) -> None:
+        self._engine, self._worker_id = engine, worker_id
+        self._missing: set[tuple[int, int]] = set()
+        self._next_at = 0.0
+
+    def release(self) -> None:
+        """Release forgotten tasks, at most once per heartbeat. No task is claimed meanwhile.
+
+        The store is read first, so that it does not contain attempts that start in between, and a task is released
+        only when it was missing twice. Its epoch ensures that an attempt that started later keeps the task.
+        """
+        if time.monotonic() < self._next_at:
+            return
+        running = set(self._engine.lending.running(self._worker_id))
+        try:
+            requests = [*state.reserved_requests, *state.active_requests]
+        except RuntimeError:  # a request came or went meanwhile
+            return
+        headers = [request.request_dict.get(HEADER) for request in requests]
+        known = {int(each["task"]) for each in headers if isinstance(each, dict) and "task" in each}
+        missing = {each for each in running if each[0] not in known}
+        forgotten, self._missing = missing & self._missing, missing - self._missing
+        if forgotten:
+            self._engine.lending.release_to_engine(sorted(forgotten), 0.0)
+        self._next_at = time.monotonic() + self._engine.app.settings.heartbeat
 
 
 class Forwarder:
@@ -47,13 +73,13 @@ class Forwarder:
 
     def __init__(self, engine: Engine, worker_id: str, *, concurrency: int = 1, name: str | None = None) -> None:
         self._engine, self._store, self._worker_id = engine, engine.app.store, worker_id
-        self._settings, self._queues = engine.app.settings, (engine.queue,)
+        self._queues = (engine.queue,)
         self._concurrency, self._name = concurrency, name or f"{socket.gethostname()}:{os.getpid()}"
         self._stopping, self._ended, self._wake = threading.Event(), threading.Event(), threading.Event()
         self._lost = self._known = self._suspects = False
-        self._missing: set[tuple[int, int]] = set()
+        self._forgotten = _ForgottenTasks(engine, worker_id)
         self._thread: threading.Thread | None = None
-        self._pause, self._release_at = DoublingPause(*_ERROR_PAUSES), 0.0
+        self._pause = DoublingPause(*_ERROR_PAUSES)
 
     def start(self) -> None:
         """Register and start to send.
@@ -80,20 +106,16 @@ class Forwarder:
 
     def end(self) -> None:
         """Release the lease, and with it the tasks that are still running."""
-        self.stop_sending()
         self._ended.set()
-        self._wake.set()
+        self.stop_sending()
         if self._thread is not None:
-            self._thread.join(self._settings.heartbeat)
+            self._thread.join(self._engine.app.settings.heartbeat)
 
     def forward_once(self) -> int:
         """Send the due rows in this thread; return how many there were."""
         self._register()
         try:
-            sent = 0
-            while batch := self._forward():
-                sent += batch
-            return sent
+            return sum(iter(self._forward, 0))
         finally:
             self._store.leave(self._worker_id)
 
@@ -116,7 +138,7 @@ class Forwarder:
         try:
             if self._lost:
                 self._register_again(heartbeat)
-            self._release_forgotten()
+            self._forgotten.release()
             if not self._stopping.is_set() and heartbeat.holds:
                 due = self._store.next_due(self._queues)
                 if (due == 0 or self._suspects) and self._forward():
@@ -162,35 +184,13 @@ class Forwarder:
                 self._store.settle_and_claim(SettleAndClaim(self._worker_id, [], settled, []))
         return len(claimed)
 
-    def _release_forgotten(self) -> None:
-        """Release the tasks that run according to the store, but that this Celery worker does not know any more.
-
-        This happens when the end of an attempt could not be written. No task is claimed meanwhile. The store is read
-        first, so that it does not contain attempts that start in between, and a task is released only when it was
-        missing twice. Its epoch ensures that an attempt that started later keeps the task.
-        """
-        if time.monotonic() < self._release_at:
-            return
-        running = set(self._engine.lending.running(self._worker_id))
-        try:
-            requests = [*state.reserved_requests, *state.active_requests]
-        except RuntimeError:  # a request came or went meanwhile
-            return
-        headers = [request.request_dict.get(HEADER) for request in requests]
-        known = {int(each["task"]) for each in headers if isinstance(each, dict) and "task" in each}
-        missing = {each for each in running if each[0] not in known}
-        forgotten, self._missing = missing & self._missing, missing - self._missing
-        if forgotten:
-            self._engine.lending.release_to_engine(sorted(forgotten), 0.0)
-        self._release_at = time.monotonic() + self._settings.heartbeat
-
     def _claim(self, claim: Claim) -> list[Claimed]:
         return self._store.settle_and_claim(SettleAndClaim(self._worker_id, [], [], [], claim)).claimed
 
     def _send(self, claimed: Claimed) -> Settlement | None:
         """Send a task; return None, or the settlement of a task that cannot be sent."""
         if claimed.expires_in is not None and claimed.expires_in <= 0:
-            return expiry_settlement(claimed)
+            return expiry_settlement(claimed.id, claimed.epoch)
         try:
             call = decode_call(claimed.parameters, now=clock.now())
         except PayloadError as error:
@@ -209,12 +209,8 @@ class Forwarder:
 
     def _register(self) -> None:
         self._store.check_schema()
-        now = datetime.now(UTC)
-        row = WorkerRow(
-            self._worker_id, self._name, socket.gethostname(), os.getpid(), self._queues, self._concurrency,
-            "running", 0, alive=True, started_at=now, heartbeat_at=now,
-        )  # fmt: skip
-        self._store.register(row, self._settings.lease)
+        lease = self._engine.app.settings.lease
+        register_worker(self._store, self._worker_id, self._name, self._queues, self._concurrency, lease)
         self._known = True
 
     def _register_again(self, heartbeat: LeaseHeartbeat) -> None:
@@ -227,7 +223,7 @@ class Forwarder:
         heartbeat.renewed()
 
     def _make_heartbeat(self) -> LeaseHeartbeat:
-        settings, store = self._settings, self._store
+        settings = self._engine.app.settings
 
         def on_lost(_worker_id: str) -> None:
             self._lost = True
@@ -238,25 +234,12 @@ class Forwarder:
                 self._suspects = True
                 self._wake.set()
 
-        def worker_id() -> str:
-            return self._worker_id
-
-        def prune() -> None:
-            store.prune(done_before=_FOREVER if settings.keep_done is None else settings.keep_done)
-            if settings.keep_dead is not None:
-                store.prune_dead_letters(older_than=settings.keep_dead)
-
         heartbeat = LeaseHeartbeat(
-            store, worker_id, lease=settings.lease, every=settings.heartbeat,
+            self._store, lambda: self._worker_id, lease=settings.lease, every=settings.heartbeat,
             state=lambda: "stopping" if self._stopping.is_set() else "running", on_lost=on_lost,
         )  # fmt: skip
-        every = min(settings.heartbeat, store.rescue_every)
-        heartbeat.duties = [
-            PeriodicDuty(every, partial(heartbeat.rescue, settings.crash_limit)),
-            PeriodicDuty(every, check_suspects),
-            PeriodicDuty(_PRUNE_EVERY, prune),
-            PeriodicDuty(_ROLL_UP_EVERY, store.roll_up),
-            PeriodicDuty(REPLAY_EVERY, Replayer(store, worker_id).advance_replays),
-            PeriodicDuty(GROUP_ALERT_EVERY, GroupAlerts(store, settings.alert_age).check_groups),
-        ]
+        heartbeat.add_fleet_duties(
+            crash_limit=settings.crash_limit, alert_age=settings.alert_age, check_suspects=check_suspects
+        )
+        heartbeat.add_pruning(settings)
         return heartbeat

@@ -14,7 +14,7 @@ from kombu.utils import json as kombu_json
 
 from outlast.errors import PayloadError
 from outlast.queue.masking import ENGINE_KEY
-from outlast.queue.payload import encode_result
+from outlast.queue.payload import BY_POSITION, encode_result, parameter_names, variable_parameters
 
 HEADER = "outlast"
 """The message header that contains the row and the attempt of a message."""
@@ -25,7 +25,6 @@ _SIGNATURES = ("chain", "chord", "link", "link_error")
 masked, and so are the headers of the program, where a secret may have any name."""
 _DROPPED_OPTIONS = {"task_id", "headers", "retries", "countdown", "eta", "redelivered", *_SIGNATURES}
 _MAX_ID_LENGTH = 150
-_Parameter = inspect.Parameter
 
 
 class CeleryCall(NamedTuple):
@@ -82,11 +81,10 @@ def encode_call(task: Any, request: Any, *, limit: int, celery_retries: bool) ->
             )
         )
     except Exception as error:
-        message = (
+        raise PayloadError(
             f"task {task.name}: its arguments cannot be encoded as JSON ({type(error).__name__}), so it cannot be "
             "stored for a replay; pass plain values, or a reference to the data"
-        )
-        raise PayloadError(message) from error
+        ) from error
     arguments, layout = _bind_arguments(task.run, args, kwargs)
     if headers:
         signatures["headers"] = headers
@@ -95,8 +93,7 @@ def encode_call(task: Any, request: Any, *, limit: int, celery_retries: bool) ->
     try:
         return encode_result(arguments, limit=limit)
     except PayloadError as error:
-        message = f"task {task.name}: {str(error).removeprefix('result: ')}"
-        raise PayloadError(message) from error
+        raise PayloadError(f"task {task.name}: {str(error).removeprefix('result: ')}") from error
 
 
 def decode_call(text: str, *, now: float) -> CeleryCall:
@@ -119,8 +116,7 @@ def decode_call(text: str, *, now: float) -> CeleryCall:
         args += arguments.pop(rest, []) if rest else []
         options["task_id"] = part["id"]
     except Exception as error:
-        message = f"the payload is not that of a Celery task: {type(error).__name__}"
-        raise PayloadError(message) from error
+        raise PayloadError(f"the payload is not that of a Celery task: {type(error).__name__}") from error
     expiry = expiry_timestamp(options.get("expires"))
     if expiry is not None and expiry <= now:
         del options["expires"]
@@ -135,11 +131,8 @@ def _bind_arguments(
         bound = inspect.signature(function).bind(*args, **kwargs)
     except (TypeError, ValueError):  # wrong arguments: the task fails for that reason
         return {"args": list(args), "kwargs": dict(kwargs)}, {"rest": "args", "more": "kwargs"}
-    parameters = list(bound.signature.parameters.values())
-    rest = next((each.name for each in parameters if each.kind is _Parameter.VAR_POSITIONAL), None)
-    more = next((each.name for each in parameters if each.kind is _Parameter.VAR_KEYWORD), None)
-    by_position = {_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD}
-    positional = [each.name for each in parameters if each.kind in by_position][: len(args)]
+    rest, more = variable_parameters(bound.signature)
+    positional = parameter_names(bound.signature, *BY_POSITION)[: len(args)]
     arguments = {name: list(value) if name == rest else value for name, value in bound.arguments.items()}
     return arguments, {"positional": positional, "rest": rest, "more": more}
 

@@ -12,9 +12,7 @@ from outlast.classify import classify
 from outlast.engines.celery.attempt import AttemptRecorder
 from outlast.engines.celery.engine import LoopCallback, log, within_store_timeout
 from outlast.engines.celery.message_codec import MessageAttempt, message_attempt
-from outlast.failure import Category, Failure
-from outlast.ports.rows import Kind, Reason, Settlement
-from outlast.queue.settlement import failure_note
+from outlast.queue.settlement import expiry_settlement
 
 
 class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery has no types
@@ -29,19 +27,20 @@ class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery ha
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:  # noqa: FBT001, FBT002  # the signature of Celery
         """Record a failed attempt here if its process could not."""
         error = _unwrap_error(exc_info.exception)
+        fallback = partial(super().on_failure, exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
         if isinstance(error, WorkerLostError | TimeLimitExceeded | SystemExit | KeyboardInterrupt) and self._is_ours():
-            fallback = partial(super().on_failure, exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
             return self._record_in_background(error, exc_info, fallback)
-        return super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
+        return fallback()
 
     def on_timeout(self, soft: Any, timeout: Any) -> None:
         """Record an attempt that took too long; Celery kills its process."""
         if self._outlast_recorded:
             return
+        fallback = partial(super().on_timeout, soft, timeout)
         if not soft and self._is_ours():
-            self._record_in_background(TimeLimitExceeded(timeout), None, partial(super().on_timeout, soft, timeout))
-            return
-        super().on_timeout(soft, timeout)
+            self._record_in_background(TimeLimitExceeded(timeout), None, fallback)
+        else:
+            fallback()
 
     def _announce_revoked(self, reason: Any, terminated: Any, signum: Any, expired: Any) -> None:  # overrides Celery
         super()._announce_revoked(reason, terminated, signum, expired)
@@ -52,9 +51,8 @@ class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery ha
             )
 
     def _is_ours(self) -> bool:
-        if state.should_terminate or self._already_cancelled or self._already_revoked:
-            return False
-        if self.task.name.startswith("celery."):
+        is_ended = state.should_terminate or self._already_cancelled or self._already_revoked
+        if is_ended or self.task.name.startswith("celery."):
             return False
         stored = getattr(self, "_success_was_stored", None)
         return stored is None or not stored()
@@ -87,29 +85,25 @@ class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery ha
             self.acknowledge()
         if isinstance(signal, Ignore):
             return
-        details = {"exception": repr(error), "traceback": str(traceback or "")}
         if signal is None:
             task.backend.mark_as_failure(self.id, error, traceback, request=context, store_result=self.store_errors)
-            task.request_stack.push(context)
-            try:
+        elif self.store_errors:
+            task.backend.mark_as_retry(self.id, error, traceback, request=context)
+        task.request_stack.push(context)
+        try:
+            if signal is None:
                 task.on_failure(error, self.id, self.args, self.kwargs, exc_info)
                 signals.task_failure.send(
                     sender=task, task_id=self.id, exception=error, args=self.args, kwargs=self.kwargs,
                     traceback=traceback, einfo=exc_info,
                 )  # fmt: skip
-            finally:
-                task.request_stack.pop()
-            self.send_event("task-failed", **details)
-            return
-        if self.store_errors:
-            task.backend.mark_as_retry(self.id, error, traceback, request=context)
-        task.request_stack.push(context)
-        try:
-            task.on_retry(error, self.id, self.args, self.kwargs, exc_info)
-            signals.task_retry.send(sender=task, request=context, reason=signal, einfo=exc_info)
+            else:
+                task.on_retry(error, self.id, self.args, self.kwargs, exc_info)
+                signals.task_retry.send(sender=task, request=context, reason=signal, einfo=exc_info)
         finally:
             task.request_stack.pop()
-        self.send_event("task-retried", **details)
+        event = "task-failed" if signal is None else "task-retried"
+        self.send_event(event, exception=repr(error), traceback=str(traceback or ""))
 
     @within_store_timeout
     def _record_revoked(self, held: MessageAttempt, reason: str, *, terminated: bool) -> None:
@@ -122,17 +116,11 @@ class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery ha
                     RuntimeError("stopped by hand, while it ran"),
                 )  # fmt: skip
             elif reason == "expired":
-                engine.lending.settle_attempt(_expired_settlement(held.task_id), held.attempt, unbegun=True)
+                engine.lending.settle_attempt(expiry_settlement(held.task_id, 0), held.attempt, unbegun=True)
             else:
                 engine.app.store.cancel([held.task_id])
         except Exception as error:  # noqa: BLE001  # it is sent again, and revoked again
             log.error("task %d: its revocation could not be written: %s", held.task_id, classify(error))
-
-
-def _expired_settlement(number: int) -> Settlement:
-    message = "not started in time: its expiry had passed"
-    failure = Failure(Category.UNKNOWN, retryable=False, exception_name="Expired", message=message, rule="expired")
-    return Settlement(number, 0, Kind.FAIL, note=failure_note(failure), reason=Reason.EXPIRED)
 
 
 def _unwrap_error(error: Any) -> Any:

@@ -38,5 +38,4 @@ def __getattr__(name: str) -> object:
         from outlast.jobs.etl.staging_postgres import PostgresStaging  # noqa: PLC0415  # needs psycopg
 
         return PostgresStaging
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,18 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError, InvalidParametersError, PayloadError, ResourceNotFoundError
 from outlast.jobs.etl.raw import RawStore, raw_key
-from outlast.jobs.etl.staging import StagingRepo, StagingRow, utc_now
+from outlast.jobs.etl.staging import StagingRepo, StagingRow, StagingTransaction, utc_now
 from outlast.run.logs import CONTEXT_LOG_KEYS
 from outlast.run.retry import check_policy, is_coroutine_function, wrap
-
-if TYPE_CHECKING:
-    from contextvars import Token
 
 
 def canonical_json(value: Any) -> bytes:
@@ -41,11 +38,9 @@ def canonical_json(value: Any) -> bytes:
         text = json.dumps(_plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     except _NotSerializable as error:
         place = "".join(f"[{each!r}]" for each in reversed(error.path))
-        message = f"the value{place[:200]} cannot be written as JSON: {error}"
-        raise PayloadError(message) from None
+        raise PayloadError(f"the value{place[:200]} cannot be written as JSON: {error}") from None
     except RecursionError:
-        message = "the value is nested too deeply, or contains itself"
-        raise PayloadError(message) from None
+        raise PayloadError("the value is nested too deeply, or contains itself") from None
     return text.encode("utf-8", "backslashreplace")  # a lone surrogate becomes its JSON escape
 
 
@@ -112,34 +107,36 @@ StepName = Literal["fetch", "normalize", "put", "get", "db"]
 including `apply`."""
 
 
-class etl_step:  # noqa: N801  # a context manager is named like a function
+# Classes, because a context manager made from a generator sets the traceback of an error, which some errors refuse.
+
+
+class etl_step(NamedTuple):  # noqa: N801  # a context manager is named like a function
     """Add the step to errors that are raised in the block: as ``error.__outlast_step__`` and as a note.
 
-    Args:
+    Attributes:
         name: The step.
         record: The record, for the note.
         on_error: Called when an error is raised.
     """
 
-    def __init__(self, name: StepName, record: str, on_error: Callable[[], Any] | None = None) -> None:
-        self._name = name
-        self._record = record
-        self._on_error = on_error
+    name: StepName
+    record: str
+    on_error: Callable[[], Any] | None = None
 
     def __enter__(self) -> None:
         """Do nothing."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Mark the error, and let it propagate."""
         if not isinstance(error, Exception):
             return
         with suppress(Exception):  # the class may not allow new attributes
-            error.__outlast_step__ = self._name  # type: ignore[attr-defined]  # our attribute on a foreign object
-            note = f"at the step {self._name!r} of {self._record}"
+            error.__outlast_step__ = self.name  # type: ignore[attr-defined]  # our attribute on a foreign object
+            note = f"at the step {self.name!r} of {self.record}"
             if note not in getattr(error, "__notes__", ()):  # the same object may be raised again
                 error.add_note(note)
-        if self._on_error is not None:
-            self._on_error()
+        if self.on_error is not None:
+            self.on_error()
 
 
 class target_log_keys:  # noqa: N801  # the same
@@ -150,18 +147,15 @@ class target_log_keys:  # noqa: N801  # the same
     """
 
     def __init__(self, context: Any) -> None:
-        self._keys = getattr(context, "keys", None)
-        self._token: Token[dict[str, Any] | None] | None = None
+        self._keys = getattr(context, "keys", CONTEXT_LOG_KEYS.get)
 
     def __enter__(self) -> None:
         """Set the keys."""
-        if callable(self._keys):
-            self._token = CONTEXT_LOG_KEYS.set(self._keys())
+        self._token = CONTEXT_LOG_KEYS.set(self._keys())
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+    def __exit__(self, *_: object) -> None:
         """Restore the previous keys."""
-        if self._token is not None:
-            CONTEXT_LOG_KEYS.reset(self._token)
+        CONTEXT_LOG_KEYS.reset(self._token)
 
 
 LoadOutcome = Literal["new", "unchanged", "reapplied", "superseded"]
@@ -239,23 +233,27 @@ class Etl:
     ) -> None:
         for name, function in (("fetch", fetch), ("normalize", normalize), ("apply", apply)):
             if is_coroutine_function(function):
-                message = f"{name} is an async function, which Etl does not support; pass a plain function"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} is an async function, which Etl does not support; pass a plain function")
         if type(apply_version) is not int or apply_version < 1:
-            message = f"apply_version is {apply_version!r}; give a whole number, 1 or more"
-            raise ConfigError(message)
+            raise ConfigError(f"apply_version is {apply_version!r}; give a whole number, 1 or more")
         try:
             raw_key(source, entity, "id", "0" * 64)
         except InvalidParametersError as error:
             raise ConfigError(str(error)) from None
         self.source, self.entity, self.apply_version = source, entity, apply_version
         self.raw, self.staging = raw, staging
-        self._normalize, self._apply, self._encode, self._decode = normalize, apply, encode, decode
+        self._apply, self._encode = apply, encode
+        self._record: Callable[[bytes], Any] = lambda document: normalize(decode(document))
         steps = preset("etl") if policy is None else check_policy(policy)
-        self._users_fetch = fetch
-        self._fetch: Callable[..., Any] = self._timed_fetch
+
+        def timed_fetch(source_id: str) -> tuple[datetime, Any]:
+            """Return when the fetch started, and the document."""
+            started_at = utc_now()  # before the fetch: a document fetched later is never older
+            return started_at, fetch(source_id)
+
+        self._fetch: Callable[..., Any] = timed_fetch
         if fetch_policy is not None:
-            self._fetch = self._with_retries("fetch", self._timed_fetch, check_policy(fetch_policy))
+            self._fetch = self._with_retries("fetch", timed_fetch, check_policy(fetch_policy))
         self._put = self._with_retries("put", raw.put, steps)
         self._get = self._with_retries("get", raw.get, steps)
         self._known = self._with_retries("known", self._look_up, steps)
@@ -277,29 +275,29 @@ class Etl:
                 fetched_at, fetched = self._fetch(source_id)
             with etl_step("normalize", name):
                 document = self._encode(fetched)
-                record = self._normalize(self._decode(document))
+                record = self._record(document)
                 version = content_hash(record)
                 key = raw_key(self.source, self.entity, source_id, version)
             with etl_step("db", name):
                 is_done, stored = self._known(source_id, version)
             if is_done:
                 return Loaded("unchanged", version, key, dry_run=dry_run)
-            differs = stored is None or stored.hash != version
-            outcome: LoadOutcome = "new" if differs else "reapplied"
-            if differs:
+            known = stored if stored is not None and stored.hash == version else None
+            outcome: LoadOutcome = "new" if known is None else "reapplied"
+            if known is None:
                 _count_figure(context, "diff_new_hash")
             if dry_run:
-                return Loaded(outcome, version, key, put=differs, upserted=True, dry_run=True)
-            if stored is not None and not differs:
-                key = stored.raw_key
+                return Loaded(outcome, version, key, put=known is None, upserted=True, dry_run=True)
+            if known is not None:
+                key = known.raw_key
             else:
                 with etl_step("put", name, lambda: _count_figure(context, "s3_put_fail")):
                     self._put(key, document)
                 _count_figure(context, "s3_put_success")
             row = StagingRow(self.source, self.entity, source_id, version, key, fetched_at)
             if self._write_counted(context, name, self._write, row, record):
-                return Loaded(outcome, version, key, put=differs, upserted=True)
-            return Loaded("superseded", version, key, put=differs)
+                return Loaded(outcome, version, key, put=known is None, upserted=True)
+            return Loaded("superseded", version, key, put=known is None)
 
     def load_from_raw(self, source_id: str, context: Any = None, *, dry_run: bool | None = None) -> Loaded:
         """Apply a record from its raw object, without fetching, unless this `apply_version` has applied it.
@@ -320,14 +318,13 @@ class Etl:
             with etl_step("db", name):
                 _, stored = self._known(source_id, None)
                 if stored is None:
-                    message = f"{name} was never loaded, so it has no raw object; load it first"
-                    raise ResourceNotFoundError(message)
+                    raise ResourceNotFoundError(f"{name} was never loaded, so it has no raw object; load it first")
             if stored.is_applied(self.apply_version):
                 return Loaded("unchanged", stored.hash, stored.raw_key, dry_run=dry_run)
             with etl_step("get", name):
                 document = self._get(stored.raw_key)
             with etl_step("normalize", name):
-                record = self._normalize(self._decode(document))
+                record = self._record(document)
             if dry_run:
                 return Loaded("reapplied", stored.hash, stored.raw_key, upserted=True, dry_run=True)
             if self._write_counted(context, name, self._write_again, stored, record):
@@ -337,11 +334,6 @@ class Etl:
     def outdated(self) -> Iterator[str]:
         """Yield the ids of records for `load_from_raw`: not applied yet, or applied by an older `apply_version`."""
         return self.staging.outdated(self.source, self.entity, self.apply_version)
-
-    def _timed_fetch(self, source_id: str) -> tuple[datetime, Any]:
-        """Return when the fetch started, and the document."""
-        started_at = utc_now()  # before the fetch: a document fetched later is never older
-        return started_at, self._users_fetch(source_id)
 
     def _write_counted(
         self, context: Any, name: str, write: Callable[[StagingRow, Any], bool], row: StagingRow, record: Any
@@ -361,18 +353,22 @@ class Etl:
 
     def _write_and_apply(self, row: StagingRow, record: Any) -> bool:
         """Write and apply a version in one transaction; return False if a later fetch is stored."""
-        with self.staging.transaction() as transaction:
-            if not transaction.upsert(row):
-                return False
-            self._apply(transaction.connection, record)
-            transaction.mark_applied(row, self.apply_version)
-        return True
+        return self._apply_in_transaction(row, record, lambda transaction: transaction.upsert(row))
 
     def _apply_stored(self, row: StagingRow, record: Any) -> bool:
         """Apply a stored version; return False if another version has replaced it, or it was applied meanwhile."""
-        with self.staging.transaction() as transaction:
+
+        def is_current(transaction: StagingTransaction) -> bool:
             current = transaction.get(self.source, self.entity, row.source_id)
-            if current is None or current.hash != row.hash or current.is_applied(self.apply_version):
+            return current is not None and current.hash == row.hash and not current.is_applied(self.apply_version)
+
+        return self._apply_in_transaction(row, record, is_current)
+
+    def _apply_in_transaction(
+        self, row: StagingRow, record: Any, is_current: Callable[[StagingTransaction], bool]
+    ) -> bool:
+        with self.staging.transaction() as transaction:
+            if not is_current(transaction):
                 return False
             self._apply(transaction.connection, record)
             transaction.mark_applied(row, self.apply_version)

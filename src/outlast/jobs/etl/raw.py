@@ -45,21 +45,20 @@ def raw_key(source: str, entity: str, source_id: str, hash: str) -> str:  # noqa
         InvalidParametersError: If a name is empty or cannot be stored, or the hash is not valid.
     """
     if not _HASH.fullmatch(hash):
-        message = f"hash is {hash!r:.100}; pass the result of content_hash"
-        raise InvalidParametersError(message)
+        raise InvalidParametersError(f"hash is {hash!r:.100}; pass the result of content_hash")
     parts = (_key_part("source", source), _key_part("entity", entity), _key_part("source_id", source_id))
     return "/".join((*parts, hash))
 
 
 def _key_part(what: str, name: object) -> str:
     if not isinstance(name, str) or not name or "\x00" in name:
-        message = f"{what} is {name!r:.100}; it must be text that is not empty and contains no NUL"
-        raise InvalidParametersError(message)
+        raise InvalidParametersError(f"{what} is {name!r:.100}; it must be text that is not empty and contains no NUL")
     try:
         encoded = quote(name, safe="").replace("~", "%7E")  # "~" marks a name that was cut
     except UnicodeEncodeError:
-        message = f"{what} is {name!r:.100}; it contains half of a surrogate pair, which cannot be stored"
-        raise InvalidParametersError(message) from None
+        raise InvalidParametersError(
+            f"{what} is {name!r:.100}; it contains half of a surrogate pair, which cannot be stored"
+        ) from None
     if encoded.startswith("."):  # "..", and files that are hidden
         encoded = f"%2E{encoded[1:]}"
     if len(encoded) > _MAX_PART_LENGTH:
@@ -127,8 +126,7 @@ class FileRawStore:
         """
         parts = key.split("/")
         if _FORBIDDEN.search(key) or any(not part or part.startswith(".") for part in parts):
-            message = f"{key!r:.200} is not a valid key of a raw store; use raw_key"
-            raise InvalidParametersError(message)
+            raise InvalidParametersError(f"{key!r:.200} is not a valid key of a raw store; use raw_key")
         return self.folder.joinpath(*parts)
 
 

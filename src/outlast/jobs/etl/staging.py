@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from outlast import clock
 from outlast.decide.policy import RetryPolicy
@@ -19,16 +19,10 @@ from outlast.errors import ConfigError
 from outlast.run.retry import wrap
 from outlast.sql_files import load_statements
 
-
-class _Closable(Protocol):
-    def close(self) -> None: ...
-
-
-ConnectionT = TypeVar("ConnectionT", bound=_Closable)
 _abandoned: list[object] = []  # connections of the parent process: closing them here would break them there
 
 
-class Connections(Generic[ConnectionT]):
+class Connections:
     """Lends connections to the user's database: the shared one, or one for each thread.
 
     Args:
@@ -39,19 +33,19 @@ class Connections(Generic[ConnectionT]):
 
     def __init__(
         self,
-        shared: ConnectionT | None,
-        connect: Callable[[], ConnectionT] | None,
-        is_reusable: Callable[[ConnectionT], bool],
+        shared: Any,
+        connect: Callable[[], Any] | None,
+        is_reusable: Callable[[Any], bool],
     ) -> None:
         self._shared = shared
         self._connect = connect
         self._is_reusable = is_reusable
         self._lock = threading.RLock()
-        self._idle: list[ConnectionT] = []
+        self._idle: list[Any] = []
         self._pid = os.getpid()
 
     @contextmanager
-    def one(self) -> Iterator[ConnectionT]:
+    def one(self) -> Iterator[Any]:
         """Lend a connection for the block."""
         if self._shared is not None:
             with self._lock:  # two transactions on one connection would be one
@@ -74,7 +68,7 @@ class Connections(Generic[ConnectionT]):
             with suppress(IndexError):  # another thread took it
                 _close_quietly(self._idle.pop())
 
-    def _take(self) -> ConnectionT:
+    def _take(self) -> Any:
         self._check_process()
         while self._idle:
             with suppress(IndexError):  # another thread took it
@@ -89,7 +83,7 @@ class Connections(Generic[ConnectionT]):
             self._idle, self._pid, self._lock = [], os.getpid(), threading.RLock()
 
 
-def _close_quietly(connection: _Closable) -> None:
+def _close_quietly(connection: Any) -> None:
     with suppress(Exception):  # it may be broken; the original error says so
         connection.close()
 
@@ -194,10 +188,19 @@ class StagingTable(ABC):
     """The common part of the ledgers in SQLite and PostgreSQL.
 
     Args:
+        to_row: Turns a row of the database into a `StagingRow`.
+        connections: Lends connections to the database.
         policy: Retries `batch_upsert`.
     """
 
-    def __init__(self, policy: RetryPolicy | None) -> None:
+    def __init__(
+        self,
+        to_row: Callable[[tuple[Any, ...]], StagingRow],
+        connections: Connections,
+        policy: RetryPolicy | None,
+    ) -> None:
+        self._row = to_row
+        self._connections = connections
         self._write = wrap(self._upsert_all, policy or preset("etl"), None)
 
     @abstractmethod
@@ -207,10 +210,6 @@ class StagingTable(ABC):
     @abstractmethod
     def _read(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a named query; it leaves no transaction open."""
-
-    @abstractmethod
-    def _row(self, found: tuple[Any, ...]) -> StagingRow:
-        """Return a database row as a `StagingRow`."""
 
     def exists_hash(
         self,
@@ -240,18 +239,16 @@ class StagingTable(ABC):
         """Yield the ids of records whose stored version is not applied."""
         after = ""
         while True:
-            values = {
-                "source": source,
-                "entity": entity,
-                "apply_version": apply_version,
-                "after": after,
-                "limit": PAGE_SIZE,
-            }
-            found = [each[0] for each in self._read("outdated", values)]
+            values = {"source": source, "entity": entity, "apply_version": apply_version, "after": after}
+            found = [each[0] for each in self._read("outdated", {**values, "limit": PAGE_SIZE})]
             yield from found
             if len(found) < PAGE_SIZE:
                 return
             after = found[-1]
+
+    def close(self) -> None:
+        """Close the connections that this object has opened."""
+        self._connections.close()
 
     def _upsert_all(self, rows: list[StagingRow]) -> int:
         with self.transaction() as transaction:
@@ -275,10 +272,9 @@ def staging_statements(database: str, table: str) -> dict[str, str]:
         ConfigError: If the table name is not valid.
     """
     if not _TABLE.fullmatch(table):
-        message = (
+        raise ConfigError(
             f"table is {table!r}; use lower-case letters, digits and underscores, and optionally a schema in front"
         )
-        raise ConfigError(message)
     quoted = ".".join(f'"{part}"' for part in table.split("."))
     return load_statements(__package__, f"sql/{database}", table=quoted)
 
@@ -340,14 +336,14 @@ class SqliteStaging(StagingTable):
             shared = database
         elif isinstance(database, str | Path):
             if str(database) == ":memory:":
-                message = "every connection to :memory: opens a separate database; pass a path or a connection"
-                raise ConfigError(message)
+                raise ConfigError("every connection to :memory: opens a separate database; pass a path or a connection")
             self._path = Path(database).absolute()
             connect = partial(_open_file, self._path, timeout)
         else:
             connect = database
-        self._connections = Connections(shared, connect, lambda connection: not connection.in_transaction)
-        super().__init__(policy)
+        super().__init__(
+            _read_row, Connections(shared, connect, lambda connection: not connection.in_transaction), policy
+        )
 
     def create(self) -> None:
         """Create the table, and the file, if they do not exist."""
@@ -364,9 +360,12 @@ class SqliteStaging(StagingTable):
             ConfigError: If the connection is already in a transaction, or the block ended ours.
         """
         with self._connections.one() as connection:
-            _check_free(connection)
-            cursor = connection.cursor()
-            cursor.row_factory = None
+            if connection.in_transaction:
+                raise ConfigError(
+                    "the connection is already in a transaction; commit it first, or pass a connection with "
+                    "isolation_level=None"
+                )
+            cursor = _plain_cursor(connection)
             cursor.execute("BEGIN IMMEDIATE")  # SQLite does not wait for a lock that is taken later
             try:
                 cursor.execute("SAVEPOINT outlast_etl")  # it does not exist in any other transaction
@@ -379,33 +378,22 @@ class SqliteStaging(StagingTable):
                         cursor.execute("ROLLBACK")
                 raise
 
-    def close(self) -> None:
-        """Close the connections that this object has opened."""
-        self._connections.close()
-
     def _read(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         with self._connections.one() as connection:
-            cursor = connection.cursor()
-            cursor.row_factory = None
-            return cursor.execute(self._sql[name], values).fetchall()
+            return _plain_cursor(connection).execute(self._sql[name], values).fetchall()
 
-    def _row(self, found: tuple[Any, ...]) -> StagingRow:
-        return _read_row(found)
+
+def _plain_cursor(connection: sqlite3.Connection) -> sqlite3.Cursor:
+    """Return a cursor of plain rows, even if the connection has its own row factory."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return cursor
 
 
 def _open_file(path: Path, timeout: float) -> sqlite3.Connection:
     """Open an existing file; a missing one is not created."""
     uri = f"{path.as_uri()}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
-
-
-def _check_free(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:
-        message = (
-            "the connection is already in a transaction; commit it first, or pass a connection with "
-            "isolation_level=None"
-        )
-        raise ConfigError(message)
 
 
 def _check_still_ours(cursor: sqlite3.Cursor) -> None:

@@ -77,8 +77,7 @@ class PostgresStaging(StagingTable):
             connect = partial(psycopg.connect, database, autocommit=True)
         else:
             connect = database
-        self._connections = Connections(shared, connect, _is_idle)
-        super().__init__(policy)
+        super().__init__(_read_row, Connections(shared, connect, _is_idle), policy)
 
     def create(self) -> None:
         """Create the table if it does not exist."""
@@ -95,20 +94,15 @@ class PostgresStaging(StagingTable):
         """
         with self._connections.one() as connection:
             if connection.info.transaction_status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}:
-                message = (
+                raise ConfigError(
                     "the connection is already in a transaction; commit it first, or pass a connection with "
                     "autocommit=True"
                 )
-                raise ConfigError(message)
             with connection.transaction():
                 try:
                     yield PostgresTransaction(connection, self._sql)
                 except psycopg.Rollback as error:  # psycopg would roll back silently
                     raise ConfigError(_ENDED_INSIDE) from error
-
-    def close(self) -> None:
-        """Close the connections that this object has opened."""
-        self._connections.close()
 
     def _read(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a named query; it leaves no transaction open."""
@@ -117,10 +111,8 @@ class PostgresStaging(StagingTable):
                 not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
             )
             with connection.transaction() if needs_transaction else nullcontext():  # psycopg would leave its own open
-                return connection.cursor(row_factory=tuple_row).execute(self._sql[name], values).fetchall()
-
-    def _row(self, found: tuple[Any, ...]) -> StagingRow:
-        return _read_row(found)
+                cursor: psycopg.Cursor[tuple[Any, ...]] = connection.cursor(row_factory=tuple_row)
+                return cursor.execute(self._sql[name], values).fetchall()
 
 
 def _is_idle(connection: Connection) -> bool:

@@ -47,21 +47,21 @@ class MoveResult(NamedTuple):
 
     Attributes:
         tables: Rows by table.
+        strangers: Tables of other programs in the file, which are not moved.
+        seconds: Duration in seconds.
         already: Whether the move had ended before this call.
         resumed: Whether an earlier call had started it.
         rescued: Tasks taken from dead workers.
-        strangers: Tables of other programs in the file, which are not moved.
         copied: Rows that this call copied.
-        seconds: Duration in seconds.
     """
 
     tables: dict[str, int]
-    already: bool
-    resumed: bool
-    rescued: int
     strangers: list[str]
-    copied: int
     seconds: float
+    already: bool = False
+    resumed: bool = False
+    rescued: int = 0
+    copied: int = 0
 
 
 def preview(source: SourceFile, target: TargetDatabase, names: MoveNames) -> dict[str, int]:
@@ -75,11 +75,10 @@ def preview(source: SourceFile, target: TargetDatabase, names: MoveNames) -> dic
     if mark is None:
         source.check_quiet()
         if source.version < LATEST:
-            message = (
+            raise MoveError(
                 f"the tables of the file have version {source.version}, and a dry run does not migrate them to version "
                 f"{LATEST}; run: outlast db migrate, or move without --dry-run, which migrates them too"
             )
-            raise MoveError(message)
     else:
         _check_versions(source, target, mark, received)
     if received is None and target.has_tables:
@@ -124,15 +123,15 @@ def move(
     if mark is None:
         source.migrate()
         rescued = source.rescue()
-        progress(MoveProgress("freezing the file", 0, 0))
+        progress(MoveProgress("freezing the file"))
         mark = source.freeze(names.target)
-        progress(MoveProgress("frozen", 0, 0))
+        progress(MoveProgress("frozen"))
     if received is None:
         received = _begin_receiving(source, target, mark, names)
-        progress(MoveProgress("guarded", 0, 0))
+        progress(MoveProgress("guarded"))
     if mark.receipt is None:
         _pin_target(source, target, mark, received, names)
-        progress(MoveProgress("pinned", 0, 0))
+        progress(MoveProgress("pinned"))
     copied = copy_tables(source, target, received.receipt, batch, progress)
     target.continue_numbers(received.receipt, source.numbers())
     target.analyze()
@@ -141,10 +140,9 @@ def move(
     if differences:
         with target.receiving(received.receipt):
             pass  # raises if another process has ended the move and the target is already in use
-        message = (
+        raise MoveError(
             f"the two sides differ: {', '.join(differences)}; nothing is lost, the file is complete: {CANCEL_HINT}"
         )
-        raise MoveError(message)
     progress(MoveProgress("compared", copied, copied))
     source.end(received.receipt)
     progress(MoveProgress("ended", copied, copied))
@@ -213,8 +211,7 @@ def cancel_move(source: SourceFile, target: TargetDatabase | None, names: MoveNa
     mark = source.mark()  # read after the target, because a file is marked before the target is
     if mark is None:
         if received is not None and received.source != names.origin:
-            message = f"the target contains rows of {received.source}; pass the target URL of this file"
-            raise MoveError(message)
+            raise MoveError(f"the target contains rows of {received.source}; pass the target URL of this file")
     else:
         if mark.ended_at is None and target is not None:
             _check_target(mark, received, names)
@@ -264,8 +261,7 @@ def _matching_move(mark: MoveMark | None, received: ReceivedMove | None, names: 
             )
         raise MoveError(message)
     if mark.receipt == "":
-        message = f"the move to {mark.target} is being cancelled; run outlast move --cancel again to finish that"
-        raise MoveError(message)
+        raise MoveError(f"the move to {mark.target} is being cancelled; run outlast move --cancel again to finish that")
     if received is not None and received.id == mark.id and mark.receipt in {None, received.receipt}:
         return received
     if received is None and mark.receipt is None:
@@ -295,10 +291,7 @@ def _differences(source: SourceFile, target: TargetDatabase) -> list[str]:
 
 
 def _result(source: SourceFile, began: float, **more: Any) -> MoveResult:
-    fields = {"already": False, "resumed": False, "rescued": 0, "copied": 0} | more
-    return MoveResult(
-        tables=source.counts(), strangers=source.foreign_tables(), seconds=time.monotonic() - began, **fields
-    )
+    return MoveResult(source.counts(), source.foreign_tables(), time.monotonic() - began, **more)
 
 
 _POSTGRES_SCHEMES = {"postgresql", "postgres"}
@@ -314,11 +307,11 @@ def open_source(url: str) -> Iterator[SourceFile]:
     """
     scheme = _scheme(url, "first")
     if scheme in _POSTGRES_SCHEMES:
-        message = f"the first URL is a PostgreSQL URL: {_ONE_WAY}; pass sqlite:///file.db first"
-        raise ConfigError(message)
+        raise ConfigError(f"the first URL is a PostgreSQL URL: {_ONE_WAY}; pass sqlite:///file.db first")
     if scheme != "sqlite":
-        message = f"the first URL has the scheme {scheme!r}, but only a file can be moved; pass sqlite:///file.db"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"the first URL has the scheme {scheme!r}, but only a file can be moved; pass sqlite:///file.db"
+        )
     _, path = open_store(url)
     assert path is not None  # noqa: S101  # for the type checker
     source = SourceFile(path, spool_folder(url, path))
@@ -337,8 +330,7 @@ def open_target(url: str) -> Iterator[TargetDatabase]:
     """
     scheme = _scheme(url, "second")
     if scheme not in _POSTGRES_SCHEMES:
-        message = f"the second URL has the scheme {scheme!r}: {_ONE_WAY}; pass postgresql://user@host/database"
-        raise ConfigError(message)
+        raise ConfigError(f"the second URL has the scheme {scheme!r}: {_ONE_WAY}; pass postgresql://user@host/database")
     target = TargetDatabase(url)
     try:
         yield target
@@ -350,5 +342,6 @@ def _scheme(url: str, place: str) -> str:
     try:
         return urlsplit(url).scheme
     except ValueError as error:  # the message does not show the URL, which may contain a password
-        message = f"the {place} URL is not valid: {error}; pass sqlite:///file.db and postgresql://user@host/database"
-        raise ConfigError(message) from None
+        raise ConfigError(
+            f"the {place} URL is not valid: {error}; pass sqlite:///file.db and postgresql://user@host/database"
+        ) from None

@@ -86,8 +86,8 @@ class MoveProgress(NamedTuple):
     """
 
     doing: str
-    rows: int
-    total: int
+    rows: int = 0
+    total: int = 0
 
 
 class _CopiedTable(NamedTuple):
@@ -163,8 +163,9 @@ def _copied_table(source: SourceFile, target: TargetDatabase, name: str) -> _Cop
     ]
     missing = [each.name for each in columns if each.name not in {*source_columns, *expressions}]
     if missing:
-        message = f"table {name} of the file has no column {', '.join(missing)}; were its tables changed by hand?"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"table {name} of the file has no column {', '.join(missing)}; were its tables changed by hand?"
+        )
     return _CopiedTable(name, columns, key)
 
 
@@ -184,10 +185,9 @@ def _copy_batch(
         key = _first_refused(target, table.name, names, lambda: source.lines(sql, values), limit)
         row = ", ".join(f"{name} {value}" for name, value in zip(table.key, key, strict=True))
         reason = (error.diag.message_primary or str(error)).strip()
-        message = (
+        raise MoveError(
             f"PostgreSQL refuses the row of {table.name} with {row}: {reason}; {CANCEL_HINT}: correct the row there"
-        )
-        raise MoveError(message) from error
+        ) from error
     return TableProgress(state.rows + rows.count, rows.last or state.after, rows.count < limit)
 
 

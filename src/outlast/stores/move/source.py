@@ -4,13 +4,12 @@ import sqlite3
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from outlast.errors import ConfigError, SchemaError
 from outlast.stores.move.plan import MOVED_TABLES, MoveError
-from outlast.stores.sqlite.connection import BUSY_TIMEOUT, SqliteDatabase, now_ms
+from outlast.stores.sqlite.connection import BUSY_TIMEOUT, SqliteDatabase, now_ms, write_transaction
 from outlast.stores.sqlite.counters import count_new_tasks
 from outlast.stores.sqlite.move_mark import (
     OWN_TABLES,
@@ -42,14 +41,12 @@ class SourceFile:
 
     def __init__(self, path: Path, spool: Path) -> None:
         if not path.is_file():
-            message = f"the file {path} does not exist; check the URL"
-            raise ConfigError(message)
+            raise ConfigError(f"the file {path} does not exist; check the URL")
         self.path, self._spool = path, spool
         self.connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
             if self.version == 0:
-                message = f"{path} has no tables of Outlast; check the URL"
-                raise ConfigError(message)
+                raise ConfigError(f"{path} has no tables of Outlast; check the URL")
             if self.version > LATEST and self.mark() is None:
                 raise SchemaError(self.version, LATEST)
         except BaseException:
@@ -74,9 +71,9 @@ class SourceFile:
             MoveError: If somebody uses the file.
         """
         if self.version < LATEST:
-            with self._writing() as connection:
+            with write_transaction(self.connection):
                 self.check_quiet()
-                migrate(connection)
+                migrate(self.connection)
 
     def rescue(self) -> int:
         """Take tasks from dead workers; return how many.
@@ -124,18 +121,16 @@ class SourceFile:
         if users:
             more = len(users) - _MAX_NAMED
             named = ", ".join(users[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-            message = (
+            raise MoveError(
                 f"the file is in use by {named}; stop them and run this again; a killed process disappears from this "
                 "list within seconds"
             )
-            raise MoveError(message)
         spooled = len([*self._spool.glob("*.jsonl")])
         if spooled:
-            message = (
+            raise MoveError(
                 f"{self._spool} contains outcomes that could not be stored (files: {spooled}); start a worker on the "
                 "file once, which stores them, stop it, and run this again"
             )
-            raise MoveError(message)
 
     def freeze(self, target: str) -> MoveMark:
         """Reject all further writes to the file, after counting the tasks that are not counted yet.
@@ -143,18 +138,17 @@ class SourceFile:
         Raises:
             MoveError: If the file is in use, has running tasks or is already being moved.
         """
-        with self._writing() as connection:
-            if read_mark(connection) is not None:
-                message = "another process has started to move the file; run this again to continue that move"
-                raise MoveError(message)
+        with write_transaction(self.connection):
+            if self.mark() is not None:
+                raise MoveError("another process has started to move the file; run this again to continue that move")
             self.check_quiet()
-            (running,) = connection.execute("SELECT count(*) FROM task_queue WHERE status = 'RUNNING'").fetchone()
+            (running,) = self.connection.execute("SELECT count(*) FROM task_queue WHERE status = 'RUNNING'").fetchone()
             if running:
-                message = f"{running} tasks are running without a registered worker; run this again"
-                raise MoveError(message)
-            count_new_tasks(connection, connection.execute("SELECT coalesce(max(id), 0) FROM task_queue").fetchone()[0])
-            freeze_file(connection, uuid.uuid4().hex, target)
-            mark = read_mark(connection)
+                raise MoveError(f"{running} tasks are running without a registered worker; run this again")
+            (newest,) = self.connection.execute("SELECT coalesce(max(id), 0) FROM task_queue").fetchone()
+            count_new_tasks(self.connection, newest)
+            freeze_file(self.connection, uuid.uuid4().hex, target)
+            mark = self.mark()
         assert mark is not None  # noqa: S101  # for the type checker
         return mark
 
@@ -164,13 +158,12 @@ class SourceFile:
         Raises:
             MoveError: If the file already has another receipt, or the move was cancelled.
         """
-        with self._writing() as connection:
-            mark = read_mark(connection)
+        with write_transaction(self.connection):
+            mark = self.mark()
             if mark is None or mark.id != move_id or mark.receipt not in {None, receipt}:
-                message = "the move was meanwhile cancelled or pinned to another target; run this again"
-                raise MoveError(message)
+                raise MoveError("the move was meanwhile cancelled or pinned to another target; run this again")
             if mark.receipt is None:
-                set_target(connection, receipt, target)
+                set_target(self.connection, receipt, target)
 
     def mark_cancelled(self, move_id: str) -> None:
         """Mark the move as cancelled, so that nobody can pin or end it any more.
@@ -178,15 +171,15 @@ class SourceFile:
         Raises:
             MoveError: If it has ended.
         """
-        with self._writing() as connection:
-            mark = read_mark(connection)
+        with write_transaction(self.connection):
+            mark = self.mark()
             if mark is None or mark.id != move_id:
-                message = "another process has cancelled the move meanwhile; run this again"
-                raise MoveError(message)
+                raise MoveError("another process has cancelled the move meanwhile; run this again")
             if mark.ended_at is not None:
-                message = "the move has ended and cannot be cancelled; run it again if the target still rejects writes"
-                raise MoveError(message)
-            connection.execute("UPDATE outlast_move SET receipt = ''")
+                raise MoveError(
+                    "the move has ended and cannot be cancelled; run it again if the target still rejects writes"
+                )
+            self.connection.execute("UPDATE outlast_move SET receipt = ''")
 
     def unfreeze(self, move_id: str, *, unless_pinned: bool = False) -> None:
         """Make the file usable again.
@@ -195,10 +188,10 @@ class SourceFile:
             move_id: Id of the cancelled move.
             unless_pinned: Whether to leave it frozen if a target has started to receive it.
         """
-        with self._writing() as connection:
-            mark = read_mark(connection)
+        with write_transaction(self.connection):
+            mark = self.mark()
             if mark is not None and mark.id == move_id and not (unless_pinned and mark.receipt is not None):
-                unfreeze_file(connection)
+                unfreeze_file(self.connection)
 
     def end(self, receipt: str) -> None:
         """Mark the move as ended.
@@ -206,23 +199,12 @@ class SourceFile:
         Raises:
             MoveError: If it was cancelled meanwhile.
         """
-        with self._writing() as connection:
-            mark = read_mark(connection)
+        with write_transaction(self.connection):
+            mark = self.mark()
             if mark is None or mark.receipt != receipt:
-                message = "the move was cancelled meanwhile; run it again from the start"
-                raise MoveError(message)
+                raise MoveError("the move was cancelled meanwhile; run it again from the start")
             if mark.ended_at is None:
-                mark_ended(connection)
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self.connection
-            self.connection.execute("COMMIT")
-        finally:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
+                mark_ended(self.connection)
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows of each moved table; a file that an older version moved lacks some tables."""

@@ -92,7 +92,10 @@ class TargetDatabase:
             rows = self._fetch_in("SELECT id, receipt, source, ended_at, progress FROM {}", "outlast_move")
         except psycopg.errors.UndefinedTable:
             return None
-        return _read_received_move(rows[0]) if rows else None
+        if not rows:
+            return None
+        *fields, progress = rows[0]
+        return ReceivedMove._make([*fields, _read_progress(progress)])
 
     def check_empty(self) -> None:
         """Check that no table has rows.
@@ -103,11 +106,10 @@ class TargetDatabase:
         names = (*MOVED_TABLES, "workers")
         filled = [name for name in names if self._fetch_in("SELECT EXISTS (SELECT FROM {})", name)[0][0]]
         if filled:
-            message = (
+            raise MoveError(
                 f"the target already has rows in {', '.join(filled)}; use a database without tables of Outlast, or "
                 "with empty ones: two queues cannot be merged"
             )
-            raise MoveError(message)
 
     def begin(self, move_id: str, source: str) -> ReceivedMove:
         """Start to receive a file. Until the move ends, only its rows can be written.
@@ -156,8 +158,7 @@ class TargetDatabase:
                 sql = "SELECT progress FROM {} WHERE receipt = %s AND ended_at IS NULL"
                 rows = self._fetch_in(sql, "outlast_move", receipt)
             if not rows:
-                message = "another process has ended or cancelled the move meanwhile; run this again"
-                raise MoveError(message)
+                raise MoveError("another process has ended or cancelled the move meanwhile; run this again")
             yield _read_progress(rows[0][0])
 
     def write(self, table: str, columns: Iterable[str], lines: Iterable[bytes]) -> None:
@@ -270,11 +271,6 @@ END
 $$
 """
 _CREATE_TRIGGER = "CREATE TRIGGER {} BEFORE INSERT OR UPDATE OR DELETE ON {} FOR EACH STATEMENT EXECUTE FUNCTION {}()"
-
-
-def _read_received_move(row: tuple[Any, ...]) -> ReceivedMove:
-    move_id, receipt, source, ended_at, progress = row
-    return ReceivedMove(move_id, receipt, source, ended_at, _read_progress(progress))
 
 
 def _read_progress(text: str) -> dict[str, TableProgress]:

@@ -8,9 +8,11 @@ import os
 import select
 import threading
 import time
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
@@ -18,15 +20,100 @@ from outlast.errors import ConfigError, SchemaError
 from outlast.ports.store import seconds_left
 from outlast.stores.postgres.driver import psycopg, psycopg_pool
 from outlast.stores.postgres.sql import scripts, statements
+from outlast.stores.row_reader import RowReader
+from outlast.stores.shared_methods import Statements, Values
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
-Rows: TypeAlias = list[tuple[Any, ...]]
 Threshold: TypeAlias = int | Literal["auto"] | None
 
 
-def in_utc(row: Sequence[Any]) -> list[Any]:
-    """Return a row with its times in UTC; the server returns them in the time zone of the session."""
-    return [value.astimezone(UTC) if isinstance(value, datetime) else value for value in row]
+def in_utc(time: datetime) -> datetime:
+    """Return a time in UTC; the server returns it in the time zone of the session."""
+    return time.astimezone(UTC)
+
+
+read_row = RowReader(in_utc)
+_ALWAYS_PREPARED = frozenset({"settle_and_claim", "add_plain_task", "add_task_without_notify"})
+_NEVER_PREPARED = (
+    "add_due_sources",
+    "compare_runs",
+    "count_dead_letters",
+    "count_matching",
+    "count_rows",
+    "count_sources",
+    "counts_and_rows",
+    "dead_letters",
+    "expired_runs",
+    "find_tasks",
+    "group_",
+    "list_",
+    "live_slots",
+    "next_matching",
+    "overdue_alerts",
+    "prune_tasks",
+    "replay_dead_letters",
+    "rescue",
+    "unannounced_groups",
+)
+"""How the names of statements begin that are planned each time: a plan for other filters would be slow."""
+
+
+class PostgresCursor(Statements):
+    """Runs statements by name on one connection, in its open transaction if there is one.
+
+    Rows are tuples, whatever row factory a caller's connection has.
+    """
+
+    read_row = read_row
+
+    def __init__(self, connection: Connection, sql: dict[str, bytes]) -> None:
+        self.connection, self.sql = connection, sql
+        self.cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
+        self.cursor.format = psycopg.pq.Format.BINARY
+
+    def fetch(self, name: str, values: Any = None) -> list[Any]:
+        """Run a statement; return its rows."""
+        return self._execute(name, values).fetchall()
+
+    def change(self, name: str, values: Any = None) -> int:
+        """Run a statement; return the number of changed rows."""
+        return self._execute(name, values).rowcount
+
+    def _execute(self, name: str, values: Any) -> "psycopg.Cursor[tuple[Any, ...]]":
+        prepare = name in _ALWAYS_PREPARED or (False if name.startswith(_NEVER_PREPARED) else None)
+        return self.cursor.execute(self.sql[name], values, prepare=prepare)
+
+
+def schema_version(db: Statements) -> int:
+    """Return the version of the tables; 0 if there are none."""
+    return (db.value("schema_version") or 0) if db.value("has_version") else 0
+
+
+class PostgresStatements(Statements):
+    """Runs statements by name, each as a transaction of its own, or several in one transaction."""
+
+    read_row = read_row
+    sql: dict[str, bytes]
+
+    @abstractmethod
+    def connection(self) -> AbstractContextManager[Connection]:
+        """Provide a connection for a block."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresCursor]:
+        """Run a block in a transaction."""
+        with self.connection() as connection, connection.transaction():
+            yield PostgresCursor(connection, self.sql)
+
+    def fetch(self, name: str, values: Values = None) -> list[Any]:
+        """Run a statement by name and commit; return its rows."""
+        with self.connection() as connection:
+            return PostgresCursor(connection, self.sql).fetch(name, values)
+
+    def change(self, name: str, values: Values = None) -> int:
+        """Run a statement by name and commit; return the number of changed rows."""
+        with self.connection() as connection:
+            return PostgresCursor(connection, self.sql).change(name, values)
 
 
 # A pooler such as PgBouncer may use another session for each transaction. It does not identify itself, so it is
@@ -88,6 +175,7 @@ _FRESH_SECONDS = 0.02
 _abandoned: list[Any] = []  # pools of a parent process; closing them here would end the parent's sessions
 
 
+@dataclass(slots=True, eq=False)
 class _PooledConnection:
     """A connection taken from the pool.
 
@@ -98,14 +186,13 @@ class _PooledConnection:
         used: When it was last used; minus infinity for a new one.
     """
 
-    __slots__ = ("connection", "pool", "since", "used")
-    connection: Connection
+    pool: Any
+    since: float
+    used: float = -math.inf
+    connection: Connection = field(init=False)
 
-    def __init__(self, pool: Any, since: float) -> None:
-        self.pool, self.since, self.used = pool, since, -math.inf
 
-
-class PostgresDatabase:
+class PostgresDatabase(PostgresStatements):
     """A PostgreSQL database.
 
     Args:
@@ -142,6 +229,7 @@ class PostgresDatabase:
         self._lock = threading.Lock()
         self._pool: Any = None
         self._spare: deque[_PooledConnection] = deque()
+        self._waiting: dict[_PooledConnection, None] = {}  # for threads that wait for the pool
 
     def _open_pool(self) -> Any:
         if self._pid != os.getpid():
@@ -229,16 +317,21 @@ class PostgresDatabase:
         except IndexError:
             pass  # no spare connection
         new = _PooledConnection(pool, now)
+        self._waiting[new] = None  # from now on, other threads return their connections to the pool
         try:
+            self._return_spare()
             new.connection = pool.getconn(timeout=max(_MIN_POOL_TIMEOUT, seconds_left(_POOL_TIMEOUT)))
         except psycopg_pool.PoolTimeout:
             self.connect().close()  # raises the cause: refused, wrong password, no such database
             raise
+        finally:
+            del self._waiting[new]  # a statement, because Ctrl-C can interrupt after a call but not here
         return new
 
     def _check_in(self, pooled: _PooledConnection) -> None:
         """Return a connection to the pool unless it stays as a spare. If interrupted, the next `_check_out` does it."""
-        if pooled.pool is self._pool and _is_idle(pooled.connection) and len(self._spare) <= _MAX_SPARE:
+        may_stay = not self._waiting and len(self._spare) <= _MAX_SPARE
+        if may_stay and pooled.pool is self._pool and _is_idle(pooled.connection):
             pooled.used = time.monotonic()
             return
         with suppress(ValueError):  # another thread has taken it
@@ -251,36 +344,22 @@ class PostgresDatabase:
         Raises:
             SchemaError: If they have.
         """
-        found, known = self._version(connection, error), max(scripts(None))
+        known, has_tables = max(scripts(None)), "task_queue" not in str(error).partition("\n")[0]
+        found = schema_version(PostgresCursor(connection, self.sql)) if has_tables else 0
         if found != known:
             raise SchemaError(found, known) from error
-
-    def _version(self, connection: Connection, error: Exception) -> int:
-        """Return the version of the tables after an error about a missing table or column."""
-        if "task_queue" in str(error).partition("\n")[0]:
-            return 0
-        if not connection.execute(self.sql["has_version"]).fetchall()[0][0]:
-            return 0
-        return connection.execute(self.sql["schema_version"]).fetchall()[0][0] or 0
-
-    def fetch(self, name: str, values: Mapping[str, Any] | None = None, *, prepare: bool | None = None) -> Rows:
-        """Run a statement by name and commit; return its rows."""
-        with self.connection() as connection:
-            return connection.cursor(binary=True).execute(self.sql[name], values, prepare=prepare).fetchall()
-
-    def change(self, name: str, values: Mapping[str, Any] | None = None) -> int:
-        """Run a statement by name and commit; return the number of changed rows."""
-        with self.connection() as connection:
-            return connection.execute(self.sql[name], values).rowcount
 
     def close(self) -> None:
         """Close all connections."""
         if self._pid == os.getpid() and self._pool is not None:
             pool, self._pool = self._pool, None
-            with suppress(IndexError):  # raised by pop after the last one
-                for pooled in iter(self._spare.pop, None):
-                    pooled.pool.putconn(pooled.connection)
+            self._return_spare()
             pool.close()
+
+    def _return_spare(self) -> None:
+        with suppress(IndexError):  # raised by pop after the last one
+            for pooled in iter(self._spare.pop, None):
+                pooled.pool.putconn(pooled.connection)
 
 
 def _parse_url(url: str) -> dict[str, Any]:
@@ -288,8 +367,9 @@ def _parse_url(url: str) -> dict[str, Any]:
     try:
         return psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
-        message = "the database URL is not a valid PostgreSQL URL; use postgresql://user@host:5432/database"
-        raise ConfigError(message) from None
+        raise ConfigError(
+            "the database URL is not a valid PostgreSQL URL; use postgresql://user@host:5432/database"
+        ) from None
 
 
 def _is_idle(connection: Connection) -> bool:
@@ -302,20 +382,22 @@ def _is_closed_by_server(connection: Connection) -> bool:
     Polling the socket costs no round trip. The pool's own check would pause between two dead connections.
     """
     pgconn = connection.pgconn
-    if not _readable(pgconn.socket):
+    if not wait_readable(pgconn.socket, timeout=0):
         return False
     if pgconn.ssl_in_use:  # TLS may have sent a message of its own, once
         try:
             pgconn.consume_input()
         except psycopg.OperationalError:
             return True
-        return _readable(pgconn.socket)
+        return wait_readable(pgconn.socket, timeout=0)
     return True
 
 
-def _readable(socket: int) -> bool:
-    if hasattr(select, "poll"):
-        poll = select.poll()
-        poll.register(socket, select.POLLIN)
-        return bool(poll.poll(0))
-    return bool(select.select([socket], [], [], 0)[0])
+def wait_readable(*files: int, timeout: int | None = None) -> bool:
+    """Wait until one of these file descriptors is readable, or not at all if `timeout` is 0; return whether one is."""
+    if not hasattr(select, "poll"):
+        return bool(select.select(files, [], [], timeout)[0])
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return bool(poll.poll(timeout))

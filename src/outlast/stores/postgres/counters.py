@@ -32,8 +32,8 @@ _ROLLUPS = (
 )
 
 
-class PostgresRollup:
-    """Implements `Reads.roll_up`."""
+class PostgresCounters:
+    """Implements `Reads.roll_up` and `Reads.recount`."""
 
     db: PostgresDatabase
 
@@ -53,22 +53,15 @@ class PostgresRollup:
             if count < _BATCH:
                 return moved
 
-
-class PostgresCounterRepair:
-    """Implements `Reads.recount`."""
-
-    db: PostgresDatabase
-
     def recount(self) -> dict[str, int]:
         """Repair the counters. Only the roll-up waits for it: its transaction sees one moment."""
-        sql = self.db.sql
-        with self.db.connection() as connection, connection.transaction():
-            connection.execute(sql["lock_rollup"])
-            rebuilt = connection.execute(sql["repair_dead_letters"]).rowcount
-            found = read_audit(connection.execute(sql["repair_compare"]).fetchall())
+        with self.db.transaction() as cursor:
+            cursor.change("lock_rollup")
+            rebuilt = cursor.change("repair_dead_letters")
+            found = read_audit(cursor.fetch("repair_compare"))
             more = missing_events(found)
             rows = [key._asdict() | {"n": count} for key, count in more.items()]
-            connection.execute(sql["repair_totals"], {"rows": json.dumps(rows)})
-            connection.execute(sql["repair_missing_groups"])
-            connection.execute(sql["repair_groups"])
+            cursor.change("repair_totals", {"rows": json.dumps(rows)})
+            cursor.change("repair_missing_groups")
+            cursor.change("repair_groups")
         return count_errors(found, more, rebuilt)

@@ -6,18 +6,26 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from outlast import clock
-from outlast.decide.breaker import OPENED_BY_HAND, OPENED_ELSEWHERE
 from outlast.decide.limits import FIRST_MEAN, Candidate, LimitState, ResourceLimit, admit_candidates, retry_places
-from outlast.ports.read_rows import SILENT_AFTER, BreakerOpening, BreakerOrder, BreakerRow
-from outlast.ports.rows import Cooldown, NewTask, QueueRow
+from outlast.ports.read_rows import SILENT_AFTER, BreakerOrder, BreakerRow
+from outlast.ports.rows import NewTask
 from outlast.ports.store import LimitRequest, LimitRow
-from outlast.stores.postgres.connection import PostgresDatabase, in_utc
+from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, in_utc
 from outlast.stores.postgres.tasks import add_tasks
 from outlast.stores.rules import COOLDOWN_TAIL, LIMIT_SHOWN_FOR, busy_slots, limit_row
+from outlast.stores.shared_methods import SharedFlowControl
+
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_LOCK_TIMEOUT = "2s"  # to wait for locked rows; the worker does nothing else meanwhile
+_IDLE_TIMEOUT = "10s"  # for the lock holder: its process may be stopped or its machine gone
+T = TypeVar("T")
+LimitStates = dict[str, LimitState]
+Slots = dict[str, list[tuple[int, int]]]
+_REPORTED_FIELDS = ("resource", "state", "seconds", "reason")
 
 
-class PostgresQueues:
-    """Implements `Queues`."""
+class PostgresFlowControl(SharedFlowControl):
+    """Implements `Queues`, `Cooldowns`, `Periodic`, `Limits` and `Breakers`."""
 
     db: PostgresDatabase
 
@@ -30,47 +38,26 @@ class PostgresQueues:
         self.db.change("delete_queue", {"name": queue})
         self.db.fetch("notify")
 
-    def queues(self) -> list[QueueRow]:
-        """Return the queues that have tasks or are paused."""
-        return [QueueRow._make(row) for row in self.db.fetch("queues")]
-
-
-class PostgresCooldowns:
-    """Implements `Cooldowns`."""
-
-    db: PostgresDatabase
-
     def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
         """Start a cooldown and defer the tasks of its resource; return the number of capped responses in a row."""
         values = {"resource": resource, "seconds": float(seconds), "reason": reason, "capped": int(capped)}
-        capped_count: int = self.db.fetch("start_cooldown", values)[0][0]
+        capped_count = int(self.db.value("start_cooldown", values))
         while self.db.change("defer_cooling_tasks") > 0:
             pass
         return capped_count
 
     def probe(self, resource: str, hold: float) -> bool:
         """Ask for permission to call a resource after a capped cooldown."""
-        return bool(self.db.fetch("start_probe", {"resource": resource, "hold": float(hold)})[0][0])
+        return bool(self.db.value("start_probe", {"resource": resource, "hold": float(hold)}))
 
     def end_cooldown(self, resource: str) -> None:
         """End a cooldown by hand."""
         self.db.change("end_cooldown", {"resource": resource, "late": COOLDOWN_TAIL})
         self.db.fetch("notify")
 
-    def cooldowns(self) -> list[Cooldown]:
-        """Return the cooldowns that run now."""
-        return [Cooldown._make(in_utc(row)) for row in self.db.fetch("cooldowns")]
-
-
-class PostgresPeriodic:
-    """Implements `Periodic`."""
-
-    db: PostgresDatabase
-
     def now(self) -> datetime:
         """Return the server's time."""
-        now: datetime = in_utc(self.db.fetch("server_time")[0])[0]
-        return now
+        return in_utc(self.db.value("server_time"))
 
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:
         """Register periodic tasks."""
@@ -79,38 +66,23 @@ class PostgresPeriodic:
 
     def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
         """Return the periodic tasks that are due."""
-        rows = self.db.fetch("due_periodic", {"names": list(names)})
-        return [(name, due) for name, due in map(in_utc, rows)]
+        return [(name, in_utc(due)) for name, due in self.db.fetch("due_periodic", {"names": list(names)})]
 
     def run_periodic(self, name: str, due: datetime, seconds: float, task: NewTask) -> bool:
         """Enqueue a periodic task, unless another worker has already done so."""
         values = {"name": name, "due": due, "seconds": float(seconds)}
-        with self.db.connection() as connection, connection.transaction():
-            if connection.execute(self.db.sql["run_periodic"], values).rowcount != 1:
+        with self.db.transaction() as cursor:
+            if cursor.change("run_periodic", values) != 1:
                 return False
-            add_tasks(connection, self.db.sql, [task])
+            add_tasks(cursor, [task])
         return True
-
-
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
-_LOCK_TIMEOUT = "2s"  # to wait for locked rows; the worker does nothing else meanwhile
-_IDLE_TIMEOUT = "10s"  # for the lock holder: its process may be stopped or its machine gone
-T = TypeVar("T")
-LimitStates = dict[str, LimitState]
-Slots = dict[str, list[tuple[int, int]]]
-
-
-class PostgresLimits:
-    """Implements `Limits`. One row per resource is the lock, and the server's clock counts."""
-
-    db: PostgresDatabase
 
     def admit(self, requests: Sequence[LimitRequest]) -> dict[int, float]:
         """Admit claimed tasks as far as the limits of their resources allow."""
         names = sorted({request.limit.resource for request in requests})
 
-        def work(cursor: Any, known: LimitStates) -> dict[int, float]:
-            now, slots = self._live_slots(cursor, names)
+        def work(cursor: PostgresCursor, known: LimitStates) -> dict[int, float]:
+            now, slots = _live_slots(cursor, names)
             waits, fresh = dict[int, float](), list[dict[str, Any]]()
             for request in requests:
                 name = request.limit.resource
@@ -122,14 +94,14 @@ class PostgresLimits:
                     busy=busy_slots(request, taken),
                     mean=request.mean,
                     now=now,
-                    chance=clock.chance,
+                    chance=clock.random,
                 )
                 known[name] = decision.standing
                 waits |= decision.waits
                 if request.limit.concurrency is not None:
                     taken += [(each.task_id, each.epoch) for each in decision.admitted]
                     fresh += [_slot_record(each, name) for each in decision.admitted]
-            self._save_limits(cursor, [request.limit for request in requests], known, fresh)
+            _save_limits(cursor, [request.limit for request in requests], known, fresh)
             return waits
 
         return self._under_lock(names, work)
@@ -137,10 +109,10 @@ class PostgresLimits:
     def reserve_retries(self, limit: ResourceLimit, count: int) -> list[float]:
         """Reserve places for retries."""
 
-        def work(cursor: Any, known: LimitStates) -> list[float]:
-            now, _ = self._live_slots(cursor, [])
+        def work(cursor: PostgresCursor, known: LimitStates) -> list[float]:
+            now, _ = _live_slots(cursor, [])
             waits, known[limit.resource] = retry_places(limit, known[limit.resource], count, now)
-            self._save_limits(cursor, [limit], known, [])
+            _save_limits(cursor, [limit], known, [])
             return waits
 
         return self._under_lock([limit.resource], work)
@@ -153,7 +125,7 @@ class PostgresLimits:
             found.append(limit_row(ResourceLimit(*settings), LimitState(*state), running, now, _to_datetime))
         return found
 
-    def _under_lock(self, names: Sequence[str], work: Callable[[Any, LimitStates], T]) -> T:
+    def _under_lock(self, names: Sequence[str], work: Callable[[PostgresCursor, LimitStates], T]) -> T:
         """Run work in a transaction that locks the rows of these resources.
 
         Missing rows are added in a separate transaction: waiting for another's insert while holding locks could
@@ -161,45 +133,11 @@ class PostgresLimits:
         """
         values = {"resources": list(names), "wait": _LOCK_TIMEOUT, "silence": _IDLE_TIMEOUT}
         while True:
-            with self.db.connection() as connection, connection.transaction():
-                cursor = connection.cursor(binary=True)
-                rows = cursor.execute(self.db.sql["lock_limits"], values).fetchall()
+            with self.db.transaction() as cursor:
+                rows = cursor.fetch("lock_limits", values)
                 if len(rows) == len(names):
                     return work(cursor, {row[0]: LimitState._make(row[1:]) for row in rows})
             self.db.change("add_limits", {"resources": list(names), "mean": FIRST_MEAN})
-
-    def _live_slots(self, cursor: Any, names: Sequence[str]) -> tuple[float, Slots]:
-        """Return the current time and the taken slots; slots of tasks that no longer run are deleted."""
-        values = {"resources": list(names)}
-        rows = cursor.execute(self.db.sql["live_slots"], values, prepare=False).fetchall()
-        slots: Slots = {}
-        for _, task_id, epoch, resource in rows:
-            if task_id is not None:
-                slots.setdefault(resource, []).append((task_id, epoch))
-        return rows[0][0], slots
-
-    def _save_limits(
-        self, cursor: Any, limits: Sequence[ResourceLimit], known: LimitStates, slots: Sequence[dict[str, Any]]
-    ) -> None:
-        rows = [each._asdict() | known[each.resource]._asdict() for each in limits]
-        cursor.execute(self.db.sql["save_limits"], {"limits": _dumps(rows), "slots": _dumps(list(slots))})
-
-
-def _slot_record(candidate: Candidate, resource: str) -> dict[str, Any]:
-    return {"task_id": candidate.task_id, "epoch": candidate.epoch, "resource": resource}
-
-
-def _to_datetime(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-_REPORTED_FIELDS = ("resource", "state", "seconds", "reason")
-
-
-class PostgresBreakers:
-    """Implements `Breakers`."""
-
-    db: PostgresDatabase
 
     def report_breakers(
         self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
@@ -210,32 +148,39 @@ class PostgresBreakers:
             values = {"process": process, "rows": _dumps([*latest.values()]), "leased": leased}
             self.db.change("report_breakers", values)
 
-    def forget_breakers(self, process: str) -> None:
-        """Delete the breaker states of a process that ends."""
-        self.db.change("delete_breakers", {"process": process})
-
     def breakers(self) -> list[BreakerRow]:
         """Return the breaker states by resource and process."""
-        return [BreakerRow._make(in_utc(row)) for row in self.db.fetch("breakers", {"silent": SILENT_AFTER})]
+        return self.db.select(BreakerRow, "breakers", {"silent": SILENT_AFTER})
 
     def order_breaker(self, resource: str, state: str, seconds: float | None = None) -> BreakerOrder:
         """Open or close the breakers of a resource in all processes."""
         values = {"resource": resource, "state": state, "seconds": None if seconds is None else float(seconds)}
-        with self.db.connection() as connection, connection.transaction():
-            connection.execute(self.db.sql["lock_breaker_orders"])
-            number: int = connection.execute(self.db.sql["order_breaker"], values).fetchall()[0][0]
+        with self.db.transaction() as cursor:
+            cursor.change("lock_breaker_orders")
+            ((number,),) = cursor.fetch("order_breaker", values)
         return BreakerOrder(number, resource, state, seconds)
 
-    def breaker_orders(self, after: int) -> list[BreakerOrder]:
-        """Return the orders with a larger number."""
-        return [BreakerOrder._make(row) for row in self.db.fetch("breaker_orders", {"after": after})]
 
-    def opened_breakers(self, process: str, resources: Sequence[str]) -> list[BreakerOpening]:
-        """Return which of these resources other processes have opened because of failures."""
-        values = {
-            "process": process,
-            "resources": list(resources),
-            "by_hand": OPENED_BY_HAND,
-            "elsewhere": OPENED_ELSEWHERE,
-        }
-        return [BreakerOpening._make(row) for row in self.db.fetch("opened_breakers", values)]
+def _live_slots(cursor: PostgresCursor, names: Sequence[str]) -> tuple[float, Slots]:
+    """Return the current time and the taken slots; slots of tasks that no longer run are deleted."""
+    rows = cursor.fetch("live_slots", {"resources": list(names)})
+    slots: Slots = {}
+    for _, task_id, epoch, resource in rows:
+        if task_id is not None:
+            slots.setdefault(resource, []).append((task_id, epoch))
+    return rows[0][0], slots
+
+
+def _save_limits(
+    cursor: PostgresCursor, limits: Sequence[ResourceLimit], known: LimitStates, slots: Sequence[dict[str, Any]]
+) -> None:
+    rows = [each._asdict() | known[each.resource]._asdict() for each in limits]
+    cursor.change("save_limits", {"limits": _dumps(rows), "slots": _dumps(list(slots))})
+
+
+def _slot_record(candidate: Candidate, resource: str) -> dict[str, Any]:
+    return {"task_id": candidate.task_id, "epoch": candidate.epoch, "resource": resource}
+
+
+def _to_datetime(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -13,14 +13,10 @@ from typing import Any
 
 from outlast.forks import after_fork
 from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
-from outlast.stores.postgres.connection import Connection, PostgresDatabase, in_utc
+from outlast.stores.postgres.connection import Connection, PostgresDatabase
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.rules import latest_results, run_exists_error
-
-# Locks on jobs in PostgreSQL: an advisory lock of a session that does nothing else, and ends with its process.
-#
-# Behind a pooler such as PgBouncer a session is another one with each transaction. There the lock is a transaction's,
-# which stays open as long as the job runs: the session stays with it.
+from outlast.stores.shared_methods import SharedJobs
 
 _MAX_NAME_BYTES = 63  # limit of application_name
 _HAS_IDLE_TIMEOUT = 140000
@@ -125,7 +121,7 @@ _BATCH = 2000
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
-class PostgresJobs:
+class PostgresJobs(SharedJobs):
     """Implements `Jobs`. A lock is a dedicated session, see `SessionLock`."""
 
     db: PostgresDatabase
@@ -146,40 +142,28 @@ class PostgresJobs:
     def add_run(self, run_id: str, job: str, entity: str | None, env: str, parent: str | None) -> Run:
         """Start a run."""
         values = {"id": run_id, "job": job, "entity": entity, "env": env, "parent": parent}
-        rows = self.db.fetch("add_run", values)
-        if not rows:
+        run = self.db.find(Run, "add_run", values)
+        if run is None:
             raise run_exists_error(run_id)
-        return _read_run(rows[0])
+        return run
 
     def reopen_run(self, run_id: str) -> Run | None:
         """Continue a run."""
-        rows = self.db.fetch("reopen_run", {"id": run_id})
-        return _read_run(rows[0]) if rows else None
+        return self.db.find(Run, "reopen_run", {"id": run_id})
 
     def end_run(self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
         """End a run."""
         values = {"id": run_id, "state": str(state), "exit_code": exit_code, "summary": _dumps(summary)}
         self.db.change("end_run", values | {"total": summary.get("total_targets", 0)})
 
-    def run(self, run_id: str) -> Run | None:
-        """Return a run, or None."""
-        rows = self.db.fetch("get_run", {"id": run_id})
-        return _read_run(rows[0]) if rows else None
-
     def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first."""
-        values = {"job": job, "limit": limit, "before": before}
-        return [_read_run(row) for row in self.db.fetch("list_runs", values, prepare=False)]
+        return self.db.select(Run, "list_runs", {"job": job, "limit": limit, "before": before})
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
         """Save results of targets, in one statement."""
         records = _dumps([_target_record(each) for each in latest_results(targets)])
-        added: int = self.db.fetch("add_targets", {"run_id": run_id, "targets": records})[0][0]
-        return added
-
-    def done_targets(self, run_id: str, source_ids: Sequence[str]) -> set[str]:
-        """Return which of these targets are finished."""
-        return {row[0] for row in self.db.fetch("done_targets", {"run_id": run_id, "ids": list(source_ids)})}
+        return int(self.db.value("add_targets", {"run_id": run_id, "targets": records}))
 
     def targets(
         self,
@@ -193,28 +177,13 @@ class PostgresJobs:
         wanted = statuses or tuple(TargetStatus)
         name = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(wanted) else "list_targets"
         values = {"run_id": run_id, "statuses": [str(each) for each in wanted], "after": after, "limit": limit}
-        return [_read_target(row) for row in self.db.fetch(name, values, prepare=False)]
-
-    def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
-        """Return the number of targets by status."""
-        rows = self.db.fetch("count_targets", {"run_id": run_id})
-        return dict.fromkeys(TargetStatus, 0) | {TargetStatus(status): count for status, count in rows}
-
-    def failure_groups(self, run_id: str, limit: int = 5) -> list[tuple[str, int, TargetRow]]:
-        """Return the largest groups of failures of a run."""
-        rows = self.db.fetch("group_failed_targets", {"run_id": run_id, "limit": limit}, prepare=False)
-        return [(cause, size, _read_target(row)) for cause, size, *row in rows]
-
-    def compare_runs(self, before: str, after: str) -> dict[str, int]:
-        """Compare two runs."""
-        ((fixed, broken, still),) = self.db.fetch("compare_runs", {"before": before, "after": after}, prepare=False)
-        return {"fixed": fixed, "broken": broken, "still": still}
+        return self.db.select(TargetRow, name, values)
 
     def prune_runs(self, older_than: float) -> int:
         """Delete old runs and their targets in batches. A run is deleted once it has no targets left."""
         values: dict[str, Any] = {"seconds": float(older_than), "batch": _BATCH}
         pruned = 0
-        for (run_id,) in self.db.fetch("expired_runs", values, prepare=False):
+        for (run_id,) in self.db.fetch("expired_runs", values):
             count, last = _BATCH, None
             while count == _BATCH:
                 count, last = self.db.fetch("prune_targets", values | {"id": run_id, "after": last})[0]
@@ -222,21 +191,9 @@ class PostgresJobs:
         return pruned
 
     def _key(self, job: str) -> int:
-        key: int = self.db.fetch("job_lock_key", {"job": job})[0][0]
-        return key
+        return int(self.db.value("job_lock_key", {"job": job}))
 
 
 def _target_record(target: TargetDone) -> dict[str, Any]:
     """Return the fields of a target that are set; most fields of a success are not."""
     return {name: value for name, value in zip(TargetDone._fields, target, strict=True) if value is not None}
-
-
-def _read_run(row: Sequence[Any]) -> Run:
-    run = Run._make(in_utc(row))
-    summary: Any = run.summary
-    return run._replace(state=RunState(run.state), summary=None if summary is None else json.loads(summary))
-
-
-def _read_target(row: Sequence[Any]) -> TargetRow:
-    target = TargetRow._make(in_utc(row))
-    return target._replace(status=TargetStatus(target.status))

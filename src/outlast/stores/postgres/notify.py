@@ -1,7 +1,6 @@
 """NOTIFY and LISTEN for new tasks."""
 
 import logging
-import select
 import socket
 import threading
 import time
@@ -9,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from outlast.decide.backoff import DoublingPause
-from outlast.stores.postgres.connection import Connection, PostgresDatabase, keeps_sessions
+from outlast.stores.postgres.connection import Connection, PostgresDatabase, keeps_sessions, wait_readable
 from outlast.stores.postgres.driver import psycopg
 
 _log = logging.getLogger("outlast")
@@ -120,15 +119,4 @@ class NotifyListener:
         while not self._ended.is_set():
             if list(connection.notifies(timeout=0)):
                 self._wake()
-            _wait_readable(connection.fileno(), self._stop_signal.fileno())
-
-
-def _wait_readable(*files: int) -> None:
-    """Wait until one of these file descriptors is readable."""
-    if hasattr(select, "poll"):
-        poll = select.poll()
-        for file in files:
-            poll.register(file, select.POLLIN)
-        poll.poll()
-    else:
-        select.select(files, [], [])
+            wait_readable(connection.fileno(), self._stop_signal.fileno())

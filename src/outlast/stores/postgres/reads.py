@@ -1,10 +1,8 @@
-"""Read models in PostgreSQL: the pulse, failure groups, and lists of tasks and dead letters.
-
-Statements with optional filters use ``prepare=False``: a plan for other filters would be slow.
-"""
+"""Read models in PostgreSQL: the pulse, failure groups, and lists of tasks and dead letters."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from outlast.ports.read_rows import (
@@ -14,25 +12,18 @@ from outlast.ports.read_rows import (
     DeadLetterLine,
     FailureFilter,
     FailureGroup,
-    FlowEvent,
     FlowPoint,
     Page,
     Pulse,
     TaskLine,
 )
-from outlast.ports.rows import Attempt, DeadLetterFilter, Reason, Status, TaskFilter
-from outlast.stores.counters import MAX_CHANGES, event_totals, format_cursor, parse_cursor, parse_pulse
-from outlast.stores.postgres.connection import PostgresDatabase, Rows, in_utc
-from outlast.stores.postgres.tasks import read_attempt
+from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
+from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse
+from outlast.stores.filters import by_filter
+from outlast.stores.postgres.connection import PostgresDatabase, read_row
+from outlast.stores.shared_methods import SharedReads
 
 T = TypeVar("T")
-_INDEXED = ("ids", "fingerprint", "task_type", "category")
-"""Filters of dead letters that have an index, the most selective first."""
-
-
-def by_filter(filters: DeadLetterFilter) -> str:
-    """Return the suffix of the statement that uses the most selective index for a filter."""
-    return next((f"_by_{name}" for name in _INDEXED if getattr(filters, name) is not None), "")
 
 
 def filter_values(filters: DeadLetterFilter) -> dict[str, Any]:
@@ -46,7 +37,11 @@ def scan_bounds(limit: int, look: int) -> dict[str, int]:
 
 
 def read_page(
-    rows: Rows, limit: int, look: int, cursor_of: Callable[[Sequence[Any]], str], read: Callable[[Sequence[Any]], T]
+    rows: Sequence[Any],
+    limit: int,
+    look: int,
+    cursor_of: Callable[[Sequence[Any]], str],
+    read: Callable[[Sequence[Any]], T],
 ) -> Page[T]:
     """Return a page from the rows of a scan along an index.
 
@@ -101,10 +96,13 @@ _LIVE_STATEMENTS = {
     Status.RUNNING: "list_running_tasks",
     Status.PARKED: "list_parked_tasks",
 }
+_read_task_line = partial(read_row, TaskLine)
+_MAX_COUNT = 2**63 - 1
+_MAX_TIME_US = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 
 
-class PostgresLists:
-    """Implements the lists of `Reads`, newest first, with a bounded number of scanned rows."""
+class PostgresReads(SharedReads):
+    """Implements `Reads`, except the counters. Lists are newest first, with a bounded number of scanned rows."""
 
     db: PostgresDatabase
 
@@ -115,14 +113,8 @@ class PostgresLists:
         if has_nul(values):
             return Page([], None, 0)
         name = f"list_dead_letters{by_filter(filters)}"
-        rows = self.db.fetch(name, values | scan_bounds(limit, look), prepare=False)
-        return read_page(rows, limit, look, _id_text, _read_dead_letter_line)
-
-    def dead_letter_counts(self) -> dict[tuple[str, str], int]:
-        """Return the number of dead letters by task and category, according to the counters."""
-        return {
-            (task_type, category): count for task_type, category, count in self.db.fetch("count_dead_letters_by_type")
-        }
+        rows = self.db.fetch(name, values | scan_bounds(limit, look))
+        return read_page(rows, limit, look, _id_text, partial(read_row, DeadLetterLine))
 
     def task_lines(self, filters: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
         """Return a page of tasks."""
@@ -134,11 +126,43 @@ class PostgresLists:
             return Page([], None, 0)
         values |= scan_bounds(filters.limit, look)
         if filters.status in _LIVE_STATEMENTS:
-            rows = self.db.fetch(_LIVE_STATEMENTS[filters.status], values, prepare=False)
+            rows = self.db.fetch(_LIVE_STATEMENTS[filters.status], values)
             if rows[0][0] <= look:
                 return _sorted_page(rows, filters.limit)
         name = "list_failed_tasks" if filters.status is Status.FAILED else "list_tasks"
-        return read_page(self.db.fetch(name, values, prepare=False), filters.limit, look, _id_text, _read_task_line)
+        return read_page(self.db.fetch(name, values), filters.limit, look, _id_text, _read_task_line)
+
+    def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
+        """Return everything that changes from moment to moment."""
+        values = {"window": float(window), "step": float(step), "most": MOST_COUNTED, "changes": MAX_CHANGES}
+        return parse_pulse(self.db.value("status_snapshot", values | {"silent": SILENT_AFTER}))
+
+    def failures(self, filters: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
+        """Return a page of failure groups."""
+        name, value = "list_failure_groups_by_last_seen", _MAX_TIME_US
+        if filters.largest:
+            name, value = "list_failure_groups_by_size", _MAX_COUNT
+        elif filters.category is not None:
+            name = "list_failure_groups_by_category"
+        elif filters.task_type is not None:
+            name = "list_failure_groups_by_task_type"
+        after, fingerprint = parse_cursor(filters.after) or (value, "")
+        values = search_values(filters._asdict()) | {"value": max(min(after, value), 0), "fingerprint": fingerprint}
+        if has_nul(values):
+            return Page([], None, 0)
+        rows = self.db.fetch(name, values | scan_bounds(filters.limit, look))
+        by = 1 if filters.largest else 0  # rows start with the time of the last failure and the number of failures
+        return read_page(
+            rows,
+            filters.limit,
+            look,
+            lambda row: format_cursor(row[by], row[2]),
+            lambda row: read_row(FailureGroup, row[2:]),
+        )
+
+    def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
+        """Return how often each of these groups failed, by time step."""
+        return self._failure_flow(fingerprints, {"window": float(window), "step": float(step)})
 
 
 def _sorted_page(rows: Sequence[Sequence[Any]], limit: int) -> Page[TaskLine]:
@@ -156,79 +180,3 @@ def _before_id(number: int | None) -> int:
 
 def _id_text(row: Sequence[Any]) -> str:
     return str(row[0])
-
-
-def _read_dead_letter_line(row: Sequence[Any]) -> DeadLetterLine:
-    line = DeadLetterLine._make(in_utc(row))
-    return line._replace(reason=Reason(line.reason))
-
-
-def _read_task_line(row: Sequence[Any]) -> TaskLine:
-    line = TaskLine._make(in_utc(row))
-    return line._replace(status=Status(line.status))
-
-
-_MAX_COUNT = 2**63 - 1
-_MAX_TIME_US = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
-
-
-class PostgresReads:
-    """Implements `Reads`, except the lists of tasks and dead letters."""
-
-    db: PostgresDatabase
-
-    def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
-        """Return everything that changes from moment to moment."""
-        values = {"window": float(window), "step": float(step), "most": MOST_COUNTED, "changes": MAX_CHANGES}
-        return parse_pulse(self.db.fetch("status_snapshot", values | {"silent": SILENT_AFTER})[0][0])
-
-    def event_totals(self) -> dict[str, int]:
-        """Return the all-time total of each event."""
-        return event_totals((event, count) for event, count in self.db.fetch("event_totals"))
-
-    def failures(self, filters: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
-        """Return a page of failure groups."""
-        name, value = "list_failure_groups_by_last_seen", _MAX_TIME_US
-        if filters.largest:
-            name, value = "list_failure_groups_by_size", _MAX_COUNT
-        elif filters.category is not None:
-            name = "list_failure_groups_by_category"
-        elif filters.task_type is not None:
-            name = "list_failure_groups_by_task_type"
-        after, fingerprint = parse_cursor(filters.after) or (value, "")
-        values = search_values(filters._asdict()) | {"value": max(min(after, value), 0), "fingerprint": fingerprint}
-        if has_nul(values):
-            return Page([], None, 0)
-        rows = self.db.fetch(name, values | scan_bounds(filters.limit, look), prepare=False)
-        by = 1 if filters.largest else 0  # rows start with the time of the last failure and the number of failures
-        return read_page(
-            rows, filters.limit, look, lambda row: format_cursor(row[by], row[2]), lambda row: read_group(row[2:])
-        )
-
-    def failure(self, fingerprint: str) -> FailureGroup | None:
-        """Return a failure group, or None."""
-        rows = self.db.fetch("failure_group", {"fingerprint": fingerprint})
-        return read_group(rows[0]) if rows else None
-
-    def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
-        """Return how often each of these groups failed, by time step."""
-        flow: dict[str, list[FlowPoint]] = {each: [] for each in fingerprints}
-        values = {"fingerprints": list(flow), "window": float(window), "step": float(step)}
-        for fingerprint, at, event, category, count in self.db.fetch("failure_flow", values):
-            flow[fingerprint].append(FlowPoint(at.astimezone(UTC), FlowEvent(event), category, count))
-        return flow
-
-    def failure_samples(self, fingerprint: str, limit: int = 5) -> list[Attempt]:
-        """Return the last failed attempts of a group."""
-        rows = self.db.fetch("failure_samples", {"fingerprint": fingerprint, "limit": limit})
-        return [read_attempt(row) for row in rows]
-
-    def waiting_for(self, resource: str) -> int:
-        """Return how many queued tasks depend on a resource."""
-        count: int = self.db.fetch("count_waiting_for_resource", {"resource": resource, "most": MOST_COUNTED})[0][0]
-        return count
-
-
-def read_group(row: Sequence[Any]) -> FailureGroup:
-    """Return a failure group from its row."""
-    return FailureGroup._make(in_utc(row))

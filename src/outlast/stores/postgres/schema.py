@@ -1,9 +1,7 @@
 """The tables in PostgreSQL and their version."""
 
-from typing import Any
-
 from outlast.errors import SchemaError
-from outlast.stores.postgres.connection import Connection, PostgresDatabase
+from outlast.stores.postgres.connection import PostgresDatabase, schema_version
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.sql import scripts
 
@@ -18,39 +16,28 @@ class PostgresSchema:
 
     def create_schema(self) -> int:
         """Migrate the tables; return the version. An advisory lock allows one migration at a time."""
-        with self.db.connection() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-            if self.db.schema is not None and not _fetch_value(
-                connection, "SELECT to_regnamespace(%s)", self.db.schema
-            ):
-                connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(psycopg.sql.Identifier(self.db.schema)))
-            version = self._version(connection)
+        with self.db.transaction() as cursor:
+            execute, schema = cursor.connection.execute, self.db.schema
+            execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            if schema is not None and not execute("SELECT to_regnamespace(%s)", (schema,)).fetchall()[0][0]:
+                execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(psycopg.sql.Identifier(schema)))
+            version = schema_version(cursor)
             if version == 0:
-                connection.execute(self.db.sql["create_version"])
+                cursor.change("create_version")
             elif version < LATEST:
-                connection.execute(self.db.sql["delete_all_workers"])
-            for number, script in scripts(self.db.schema).items():
+                execute(self.db.sql["delete_all_workers"])  # several commands
+            for number, script in scripts(schema).items():
                 if number > version:
-                    connection.execute(script)
-                    connection.execute(self.db.sql["add_version"], {"version": number})
+                    execute(script)
+                    cursor.change("add_version", {"version": number})
             return max(version, LATEST)
 
     def check_schema(self) -> None:
         """Check the version of the tables."""
-        with self.db.connection() as connection:
-            version = self._version(connection)
+        version = schema_version(self.db)
         if version != LATEST:
             raise SchemaError(version, LATEST)
 
     def close(self) -> None:
         """Close all connections."""
         self.db.close()
-
-    def _version(self, connection: Connection) -> int:
-        if not connection.execute(self.db.sql["has_version"]).fetchall()[0][0]:
-            return 0
-        return connection.execute(self.db.sql["schema_version"]).fetchall()[0][0] or 0
-
-
-def _fetch_value(connection: Connection, query: str, value: str) -> Any:
-    return connection.execute(query.encode(), (value,)).fetchall()[0][0]

@@ -8,7 +8,8 @@ from outlast.errors import LeaseLostError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Claim, Claimed, Kind, Note, SettleAndClaim, SettleAndClaimResult, Settlement
 from outlast.stores.counters import NO_NOTE, CounterDelta
-from outlast.stores.postgres.connection import Connection
+from outlast.stores.postgres.connection import PostgresCursor
+from outlast.stores.shared_methods import Statements
 
 _MAX_CLAIM = 1000
 """Tasks that one statement claims at most; the statement settle_and_claim in claim.sql has the same number."""
@@ -22,30 +23,27 @@ _EVENT_BY_KIND = {
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def settle_and_claim(
-    connection: Connection, sql: dict[str, bytes], request: SettleAndClaim
-) -> tuple[SettleAndClaimResult, bool]:
+def settle_and_claim(cursor: PostgresCursor, request: SettleAndClaim) -> tuple[SettleAndClaimResult, bool]:
     """Settle, start and claim what a worker asks for; also return whether ready tasks wait for a cooldown.
 
     Raises:
         LeaseLostError: If the store no longer knows the worker. Nothing is changed.
     """
-    cursor = connection.cursor(binary=True)
     claim = request.claim or _NO_CLAIM
     if not request.settlements and not claim.suspect and claim.limit <= _MAX_CLAIM:
-        return _settle_and_claim_in_one(cursor, sql, request, claim)
-    with connection.transaction():
-        if not cursor.execute(sql["hold_lease"], {"worker_id": request.worker_id}).fetchall():
+        return _settle_and_claim_in_one(cursor, request, claim)
+    with cursor.connection.transaction():
+        if not cursor.fetch("hold_lease", {"worker_id": request.worker_id}):
             raise LeaseLostError(request.worker_id)
-        refused = settle(cursor, sql, request.settlements)
-        result, cooling = _settle_and_claim_in_one(cursor, sql, request, _NO_CLAIM if claim.suspect else claim)
+        refused = settle(cursor, request.settlements)
+        result, cooling = _settle_and_claim_in_one(cursor, request, _NO_CLAIM if claim.suspect else claim)
         claimed = result.claimed
         if claim.suspect:
-            claimed = _claim_suspect(cursor, sql, request.worker_id, claim)
+            claimed = _claim_suspect(cursor, request.worker_id, claim)
         while 0 < len(claimed) < claim.limit and len(claimed) % _MAX_CLAIM == 0:
             rest = claim._replace(limit=claim.limit - len(claimed), start=max(claim.start - len(claimed), 0))
             only_claim = SettleAndClaim(request.worker_id, [], [], [], rest)
-            more, _ = _settle_and_claim_in_one(cursor, sql, only_claim, rest)
+            more, _ = _settle_and_claim_in_one(cursor, only_claim, rest)
             if not more.claimed:
                 break
             claimed += more.claimed
@@ -53,7 +51,7 @@ def settle_and_claim(
 
 
 def _settle_and_claim_in_one(
-    cursor: Any, sql: dict[str, bytes], request: SettleAndClaim, claim: Claim
+    cursor: PostgresCursor, request: SettleAndClaim, claim: Claim
 ) -> tuple[SettleAndClaimResult, bool]:
     """Settle successes, mark starts and claim, in one statement."""
     done, start = sorted(request.done), sorted(set(request.start).difference(request.done))
@@ -67,21 +65,21 @@ def _settle_and_claim_in_one(
         "most": str(min(claim.limit, _MAX_CLAIM)),
         "start": str(claim.start),
     }
-    rows = cursor.execute(sql["settle_and_claim"], values, prepare=True).fetchall()
+    rows = cursor.fetch("settle_and_claim", values)
     known, changed, cooling = rows[0][:3]
     if not known:
         raise LeaseLostError(request.worker_id)
-    refused = [] if changed == len(done) + len(start) else _refused_ids(cursor, sql, request.done + request.start)
+    refused = [] if changed == len(done) + len(start) else _refused_ids(cursor, request.done + request.start)
     return SettleAndClaimResult([Claimed(*row[3:]) for row in rows if row[3] is not None], refused), cooling
 
 
-def _claim_suspect(cursor: Any, sql: dict[str, bytes], worker_id: str, claim: Claim) -> list[Claimed]:
+def _claim_suspect(cursor: PostgresCursor, worker_id: str, claim: Claim) -> list[Claimed]:
     queues = list(dict.fromkeys(claim.queues))
     values = {"worker_id": worker_id, "queues": queues, "most": claim.limit, "start": claim.start}
-    return [Claimed._make(row) for row in cursor.execute(sql["claim_suspect"], values).fetchall()]
+    return [Claimed(*row) for row in cursor.fetch("claim_suspect", values)]
 
 
-def settle(cursor: Any, sql: dict[str, bytes], settlements: Sequence[Settlement]) -> list[int]:
+def settle(cursor: PostgresCursor, settlements: Sequence[Settlement]) -> list[int]:
     """Write the outcomes of tasks, one statement per kind; return the tasks that another worker holds by now."""
     changed: set[int] = set()
     delta = CounterDelta()
@@ -89,22 +87,22 @@ def settle(cursor: Any, sql: dict[str, bytes], settlements: Sequence[Settlement]
         by_id = {each.task_id: each for each in settlements if each.kind is kind}
         if by_id:
             values = {"settlements": _dumps([_settlement_record(each) for each in by_id.values()])}
-            for number, task_type in cursor.execute(sql[f"settle_{kind}"], values):
+            for number, task_type in cursor.fetch(f"settle_{kind}", values):
                 changed.add(number)
                 if kind in _EVENT_BY_KIND:
                     is_dead = by_id[number].reason is not None
                     delta.failure(FlowEvent.FAILED if is_dead else _EVENT_BY_KIND[kind], task_type, by_id[number].note)
     if delta.counts:
-        count_failures(cursor, sql, delta)
+        count_failures(cursor, delta)
     left = [(each.task_id, each.epoch) for each in settlements if each.task_id not in changed]
-    return _refused_ids(cursor, sql, left) if left else []
+    return _refused_ids(cursor, left) if left else []
 
 
-def count_failures(cursor: Any, sql: dict[str, bytes], delta: CounterDelta) -> None:
+def count_failures(db: Statements, delta: CounterDelta) -> None:
     """Write a counter delta of failures. Statements that settle successes count them by themselves."""
     counts = [key._asdict() | {"n": count} for key, count in delta.counts.items()]
     groups = [{"task_type": name} | _group_sample(note) for name, note in delta.groups.values()]
-    cursor.execute(sql["record_failures"], {"counts": _dumps(counts), "groups": _dumps(groups)})
+    db.change("record_failures", {"counts": _dumps(counts), "groups": _dumps(groups)})
 
 
 def _group_sample(note: Note) -> dict[str, str]:
@@ -125,9 +123,9 @@ def _settlement_record(settlement: Settlement) -> dict[str, Any]:
             return record
 
 
-def _refused_ids(cursor: Any, sql: dict[str, bytes], tasks: Sequence[tuple[int, int]]) -> list[int]:
+def _refused_ids(cursor: PostgresCursor, tasks: Sequence[tuple[int, int]]) -> list[int]:
     values = {"ids": _array_literal([pair[0] for pair in tasks]), "epochs": _array_literal([pair[1] for pair in tasks])}
-    return [row[0] for row in cursor.execute(sql["lost_claims"], values)]
+    return cursor.column("lost_claims", values)
 
 
 def _array_literal(numbers: Iterable[int]) -> str:

@@ -30,6 +30,5 @@ def _prefix(schema: str | None) -> str:
     if schema is None:
         return ""
     if not _SCHEMA.fullmatch(schema):
-        message = f"schema is {schema!r}; choose lower-case letters, digits and underscores, 63 at most"
-        raise ConfigError(message)
+        raise ConfigError(f"schema is {schema!r}; choose lower-case letters, digits and underscores, 63 at most")
     return f'"{schema}".'

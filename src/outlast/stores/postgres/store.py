@@ -5,20 +5,14 @@ from typing import Literal
 
 from outlast.stores.postgres.alerts import PostgresAlerts
 from outlast.stores.postgres.connection import PostgresDatabase
-from outlast.stores.postgres.counters import PostgresCounterRepair, PostgresRollup
-from outlast.stores.postgres.dead_letters import PostgresDeadLetters, PostgresTriage
-from outlast.stores.postgres.flow_control import (
-    PostgresBreakers,
-    PostgresCooldowns,
-    PostgresLimits,
-    PostgresPeriodic,
-    PostgresQueues,
-)
+from outlast.stores.postgres.counters import PostgresCounters
+from outlast.stores.postgres.dead_letters import PostgresDeadLetters
+from outlast.stores.postgres.flow_control import PostgresFlowControl
 from outlast.stores.postgres.jobs import PostgresJobs
 from outlast.stores.postgres.notify import NotifyListener, NotifyThrottle
-from outlast.stores.postgres.reads import PostgresLists, PostgresReads
+from outlast.stores.postgres.reads import PostgresReads
 from outlast.stores.postgres.schema import PostgresSchema
-from outlast.stores.postgres.sources import PostgresCycles, PostgresSources
+from outlast.stores.postgres.sources import PostgresSources
 from outlast.stores.postgres.tasks import PostgresTasks
 from outlast.stores.postgres.workers import PostgresWorkers
 
@@ -28,22 +22,14 @@ __all__ = ["PostgresStore"]
 class PostgresStore(
     PostgresTasks,
     PostgresWorkers,
-    PostgresDeadLetters,
-    PostgresQueues,
-    PostgresCooldowns,
-    PostgresBreakers,
-    PostgresLimits,
-    PostgresPeriodic,
-    PostgresSources,
-    PostgresCycles,
     PostgresAlerts,
     PostgresJobs,
-    PostgresReads,
-    PostgresCounterRepair,
-    PostgresLists,
-    PostgresRollup,
-    PostgresTriage,
     PostgresSchema,
+    PostgresFlowControl,
+    PostgresDeadLetters,
+    PostgresSources,
+    PostgresReads,
+    PostgresCounters,
 ):
     """All protocols in one database, which many machines can share. The server's clock counts.
 
@@ -64,6 +50,8 @@ class PostgresStore(
     """Seconds between two searches for workers whose lease has expired."""
     in_process = False
     """Whether other processes cannot see the data."""
+
+    db: PostgresDatabase
 
     def __init__(
         self,
@@ -92,7 +80,7 @@ class PostgresStore(
 
     def receives_move(self) -> bool:
         """Return whether a SQLite file is being moved to these tables."""
-        return bool(self.db.fetch("receives_move")[0][0])
+        return bool(self.db.value("receives_move"))
 
     def close(self) -> None:
         """Close all connections, including those that hold job locks."""

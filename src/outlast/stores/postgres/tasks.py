@@ -8,22 +8,19 @@ from typing import Any
 
 from outlast.errors import ConfigError
 from outlast.ports.rows import (
-    Attempt,
     Enqueued,
     NewTask,
     SettleAndClaim,
     SettleAndClaimResult,
-    Status,
-    Task,
     TaskBatch,
-    TaskFilter,
 )
 from outlast.stores.counters import event_totals, status_counts
 from outlast.stores.filters import GROUP_RETENTION
-from outlast.stores.postgres.connection import Connection, PostgresDatabase, in_utc
+from outlast.stores.postgres.connection import Connection, PostgresCursor, PostgresDatabase
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.notify import NotifyThrottle
 from outlast.stores.postgres.settle_and_claim import settle_and_claim
+from outlast.stores.shared_methods import SharedTasks
 
 _BATCH = 1000
 _CHUNK = 1000  # rows of a COPY that are sent at a time
@@ -39,40 +36,34 @@ def caller_connection(connection: Any) -> Connection:
     """
     if not isinstance(connection, psycopg.Connection):
         kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-        message = f"connection is {kind}; it must be a psycopg.Connection (not async)"
-        raise ConfigError(message)
+        raise ConfigError(f"connection is {kind}; it must be a psycopg.Connection (not async)")
     return connection
 
 
-def add_tasks(
-    connection: Connection, sql: dict[str, bytes], tasks: Sequence[NewTask], *, quiet: bool = False
-) -> list[Enqueued]:
+def add_tasks(cursor: PostgresCursor, tasks: Sequence[NewTask], *, quiet: bool = False) -> list[Enqueued]:
     """Add tasks, in the open transaction of the connection or in one of their own.
 
     A single plain task is one statement, many plain tasks are a COPY, all others are one JSON text. A connection that
     is not in autocommit mode stays in its transaction.
 
     Args:
-        connection: The connection.
-        sql: The statements.
+        cursor: Of the connection.
         tasks: The tasks.
         quiet: Whether the statement for a single plain task must not notify workers.
     """
     if not tasks:
         return []
-    # not connection.cursor(), because a caller's connection may have another row factory
-    cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
-    cursor.format = psycopg.pq.Format.BINARY
     if len(tasks) == 1 and tasks[0].unique_key is None and tasks[0].resource is None:
         each = tasks[0]
         plain = (each.task_type, each.queue, each.priority, each.parameters, each.run_at, each.delay, each.expires)
-        statement = sql["add_task_without_notify" if quiet else "add_plain_task"]
-        return [Enqueued(cursor.execute(statement, plain, prepare=True).fetchall()[0][0], created=True)]
+        name = "add_task_without_notify" if quiet else "add_plain_task"
+        return [Enqueued(cursor.fetch(name, plain)[0][0], created=True)]
+    connection = cursor.connection
     with connection.transaction() if connection.autocommit and len(tasks) > 1 else nullcontext():
         samples = [tasks.alike] if isinstance(tasks, TaskBatch) else tasks
         if all(map(_is_plain, samples)) and connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
-            return _copy(cursor, sql, tasks)
-        return _add_keyed(cursor, sql, tasks)
+            return _copy(cursor, tasks)
+        return _add_keyed(cursor, tasks)
 
 
 def _is_plain(task: NewTask) -> bool:
@@ -80,22 +71,22 @@ def _is_plain(task: NewTask) -> bool:
     return task[4:] == (0.0, None, None, None, None)
 
 
-def _copy(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
-    numbers = _draw_ids(cursor, sql, len(tasks))
-    with cursor.copy(sql["copy_tasks"]) as copy:
+def _copy(cursor: PostgresCursor, tasks: Sequence[NewTask]) -> list[Enqueued]:
+    numbers = _draw_ids(cursor, len(tasks))
+    with cursor.cursor.copy(cursor.sql["copy_tasks"]) as copy:
         for begin in range(0, len(tasks), _CHUNK):  # the server reads one chunk while we build the next
             copy.write(_copy_lines(numbers[begin : begin + _CHUNK], *_copy_columns(tasks, begin)))
         added = [*map(Enqueued, numbers, repeat(True))]  # noqa: FBT003  # a field of a row
-    cursor.execute(sql["finish_copy"], {"count": len(tasks)})
+    cursor.fetch("finish_copy", {"count": len(tasks)})
     return added
 
 
-def _draw_ids(cursor: Any, sql: dict[str, bytes], count: int) -> Sequence[int]:
+def _draw_ids(cursor: PostgresCursor, count: int) -> Sequence[int]:
     """Reserve task ids. They are mostly consecutive, and then need not be read one by one."""
-    first, last = cursor.execute(sql["reserve_id_range"], {"count": count}).fetchall()[0]
+    ((first, last),) = cursor.fetch("reserve_id_range", {"count": count})
     if last - first + 1 == count:
         return range(first, last + 1)
-    return [row[0] for row in cursor.execute(sql["reserve_ids"], {"count": count})]
+    return cursor.column("reserve_ids", {"count": count})
 
 
 def _copy_columns(tasks: Sequence[NewTask], begin: int) -> tuple[Iterable[str], list[str]]:
@@ -124,7 +115,7 @@ def _escape(text: str) -> str:
     return text
 
 
-def _add_keyed(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
+def _add_keyed(cursor: PostgresCursor, tasks: Sequence[NewTask]) -> list[Enqueued]:
     """Add tasks of any kind.
 
     A task with the same key may end between the insert and the lookup. Then the remaining tasks are tried again.
@@ -133,13 +124,13 @@ def _add_keyed(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> 
     left = list(range(len(tasks)))
     while left:
         values = {"tasks": _dumps([tasks[place]._asdict() for place in left])}
-        for place, (number, _) in zip(left, cursor.execute(sql["add_tasks"], values).fetchall(), strict=True):
+        for place, (number, _) in zip(left, cursor.fetch("add_tasks", values), strict=True):
             if number is not None:
                 added[place] = Enqueued(number, created=True)
         left = [place for place in left if added[place] is None]
         if left:
             keys = [{"task_type": tasks[place].task_type, "unique_key": tasks[place].unique_key} for place in left]
-            taken = cursor.execute(sql["live_by_key"], {"tasks": _dumps(keys)}).fetchall()
+            taken = cursor.fetch("live_by_key", {"tasks": _dumps(keys)})
             for place, (number,) in zip(left, taken, strict=True):
                 if number is not None:
                     added[place] = Enqueued(number, created=False)
@@ -147,7 +138,7 @@ def _add_keyed(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> 
     return [each for each in added if each is not None]
 
 
-class PostgresTasks:
+class PostgresTasks(SharedTasks):
     """Implements `Tasks`."""
 
     db: PostgresDatabase
@@ -156,10 +147,10 @@ class PostgresTasks:
     def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
         """Add tasks, in the caller's transaction if a connection is given."""
         if connection is not None:
-            return add_tasks(caller_connection(connection), self.db.sql, tasks)
+            return add_tasks(PostgresCursor(caller_connection(connection), self.db.sql), tasks)
         quiet = len(tasks) == 1 and not self.notify_throttle.may_notify_now()
         with self.db.connection() as own:
-            added = add_tasks(own, self.db.sql, tasks, quiet=quiet)
+            added = add_tasks(PostgresCursor(own, self.db.sql), tasks, quiet=quiet)
         if quiet:
             self.notify_throttle.notify_later()
         return added
@@ -167,67 +158,20 @@ class PostgresTasks:
     def settle_and_claim(self, request: SettleAndClaim) -> SettleAndClaimResult:
         """Settle, start and claim tasks for a worker."""
         with self.db.connection() as connection:
-            result, cooling = settle_and_claim(connection, self.db.sql, request)
+            result, cooling = settle_and_claim(PostgresCursor(connection, self.db.sql), request)
         if cooling:
-            with suppress(
-                psycopg.OperationalError
-            ):  # the claim is committed; it skips these tasks until they are deferred
-                self._defer_cooling_tasks()
+            with suppress(psycopg.OperationalError):  # the claim is committed; it skips tasks that are not deferred yet
+                while self.db.change("defer_cooling_tasks") > 0:
+                    pass
         return result
-
-    def _defer_cooling_tasks(self) -> None:
-        """Defer ready tasks whose resource cools down, so that claims need not skip them."""
-        while self.db.change("defer_cooling_tasks") > 0:
-            pass
-
-    def reconcile(self, worker_id: str, held: Sequence[int]) -> int:
-        """Release tasks that a worker does not hold, although the store assigns them to it."""
-        return self.db.change("reconcile", {"worker_id": worker_id, "held": list(held)})
-
-    def next_due(self, queues: Sequence[str]) -> float | None:
-        """Return the seconds until a task can be claimed."""
-        due = self._first_due(queues)
-        return None if due is None else max(0.0, due)
-
-    def oldest_ready(self, queues: Sequence[str]) -> float | None:
-        """Return for how many seconds the oldest ready task has waited."""
-        due = self._first_due(queues)
-        return None if due is None or due > 0 else -due
-
-    def _first_due(self, queues: Sequence[str]) -> float | None:
-        due: float | None = self.db.fetch("next_due", {"queues": list(queues)})[0][0]
-        return due
-
-    def suspects_due(self, queues: Sequence[str]) -> bool:
-        """Return whether a suspect is due and a worker may run it now."""
-        return bool(self.db.fetch("suspects_due", {"queues": list(queues)})[0][0])
-
-    def get(self, task_id: int) -> Task | None:
-        """Return a task."""
-        rows = self.db.fetch("get_task", {"id": task_id})
-        return _read_task(rows[0]) if rows else None
-
-    def find(self, filters: TaskFilter) -> list[Task]:
-        """Return matching tasks, newest first."""
-        values = filters._asdict() | {"status": None if filters.status is None else str(filters.status)}
-        return [_read_task(row) for row in self.db.fetch("find_tasks", values, prepare=False)]
-
-    def attempts(self, task_id: int) -> list[Attempt]:
-        """Return the failed attempts of a task."""
-        return [read_attempt(row) for row in self.db.fetch("attempts", {"id": task_id})]
-
-    def result(self, task_id: int) -> str | None:
-        """Return the stored result of a task."""
-        rows = self.db.fetch("result", {"id": task_id})
-        return str(rows[0][0]) if rows else None
 
     def cancel(self, task_ids: Sequence[int]) -> list[int]:
         """Cancel queued or parked tasks."""
-        return [row[0] for row in self.db.fetch("cancel", {"ids": list(task_ids)})]
+        return self.db.column("cancel", {"ids": list(task_ids)})
 
     def run_now(self, task_ids: Sequence[int]) -> list[int]:
         """Make queued tasks due now."""
-        changed = [row[0] for row in self.db.fetch("run_now", {"ids": list(task_ids)})]
+        changed = self.db.column("run_now", {"ids": list(task_ids)})
         self.db.fetch("notify")
         return changed
 
@@ -240,40 +184,16 @@ class PostgresTasks:
 
     def counts(self) -> dict[str, int]:
         """Return the number of tasks by status, according to the counters."""
-        found: dict[str, int] = dict(map(tuple, self.db.fetch("counts")))
+        found: dict[str, int] = dict(self.db.fetch("counts"))
         running, parked = found.pop("running"), found.pop("parked")
         return status_counts(event_totals(found.items()), running, parked)
 
     def prune(self, *, done_before: float) -> int:
         """Delete old finished tasks, expired results and old failure groups."""
-        pruned, after = 0, 0
-        while True:
+        pruned, after, count = 0, 0, _BATCH
+        while count == _BATCH:
             values = {"seconds": float(done_before), "after": after, "batch": _BATCH}
-            count: int
-            count, last = self.db.fetch("prune_tasks", values, prepare=False)[0]
+            ((count, after),) = self.db.fetch("prune_tasks", values)
             pruned += count
-            if count < _BATCH:
-                break
-            after = last
         self._repeat("prune_groups", {"seconds": GROUP_RETENTION, "batch": _BATCH})
         return pruned + self._repeat("prune_results", {"batch": _BATCH})
-
-    def _repeat(self, query: str, values: dict[str, Any]) -> int:
-        """Run a statement that changes at most one batch until nothing is left; return the number of changed rows."""
-        changed = 0
-        while True:
-            count = self.db.change(query, values)
-            changed += count
-            if count < _BATCH:
-                return changed
-
-
-def read_attempt(row: Sequence[Any]) -> Attempt:
-    """Return a failed attempt from its row."""
-    attempt = Attempt._make(in_utc(row))
-    return attempt._replace(failure=json.loads(row[-1]))
-
-
-def _read_task(row: Sequence[Any]) -> Task:
-    task = Task._make(in_utc(row))
-    return task._replace(status=Status(task.status))

@@ -2,7 +2,7 @@
 
 from outlast.errors import LeaseLostError, SchemaError
 from outlast.ports.rows import Rescued, WorkerRow
-from outlast.stores.postgres.connection import PostgresDatabase, in_utc
+from outlast.stores.postgres.connection import PostgresDatabase
 from outlast.stores.postgres.schema import LATEST
 from outlast.stores.rules import worker_lost_note
 
@@ -18,7 +18,7 @@ class PostgresWorkers:
         """Add a worker."""
         values = worker._asdict() | {"queues": list(worker.queues), "lease": float(lease), "schema_version": LATEST}
         if self.db.change("add_worker", values) != 1:
-            raise SchemaError(self.db.fetch("schema_version")[0][0] or 0, LATEST)
+            raise SchemaError(self.db.value("schema_version") or 0, LATEST)
 
     def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
         """Renew a worker's lease."""
@@ -31,11 +31,11 @@ class PostgresWorkers:
         The worker's row is deleted first because settle-and-claim locks it first. One lock order prevents deadlocks.
         """
         values = {"worker_id": worker_id, "held": []}
-        with self.db.connection() as connection, connection.transaction():
-            connection.execute(self.db.sql["delete_worker"], values)
-            count = connection.execute(self.db.sql["reconcile"], values).rowcount
+        with self.db.transaction() as cursor:
+            cursor.change("delete_worker", values)
+            count = cursor.change("reconcile", values)
             if count:
-                connection.execute(self.db.sql["notify"])
+                cursor.fetch("notify")
         return count
 
     def rescue(self, crash_limit: int) -> list[Rescued]:
@@ -44,15 +44,10 @@ class PostgresWorkers:
         values = worker_lost_note()._asdict() | {"crash_limit": crash_limit, "batch": _BATCH}
         rescued: list[Rescued] = []
         while True:
-            batch = self.db.fetch("rescue", values, prepare=False)
+            batch = self.db.fetch("rescue", values)
             rescued += [Rescued(*row) for row in batch]
             if len(batch) < _BATCH:
                 break
         if rescued:
             self.db.fetch("notify")
         return rescued
-
-    def workers(self) -> list[WorkerRow]:
-        """Return the registered workers."""
-        found = [WorkerRow._make(in_utc(row)) for row in self.db.fetch("workers")]
-        return [each._replace(queues=tuple(each.queues)) for each in found]

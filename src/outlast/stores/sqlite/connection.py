@@ -4,26 +4,37 @@ A commit is expensive because the disk has to confirm it. The thread that holds 
 threads, and each call returns only after the COMMIT that contains its work.
 """
 
+import json
 import os
 import random
 import sqlite3
 import threading
 import time
 import weakref
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any, TypeVar
 
 from outlast import clock
 from outlast.errors import ConfigError
 from outlast.forks import around_fork
 from outlast.ports.store import seconds_left
+from outlast.sql_files import load_statements
 from outlast.stores.filters import text_matches
+from outlast.stores.row_reader import RowReader
+from outlast.stores.shared_methods import R, Statements, Values
 
+SQL = load_statements(__package__)
+dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _MAX_TIME_MS = 253_402_300_799_000  # the end of the year 9999
 
 
@@ -37,16 +48,78 @@ def milliseconds(seconds: float) -> int:
     return -int(-seconds * 1000 // 1)
 
 
-def to_datetime(stored: int | None) -> datetime | None:
+def ms_from_now(seconds: float) -> int:
+    """Return a time in the future, as it is stored."""
+    return now_ms() + milliseconds(seconds)
+
+
+def ms_ago(seconds: float) -> int:
+    """Return a time in the past, as it is stored."""
+    return now_ms() - milliseconds(seconds)
+
+
+def to_datetime(stored: int) -> datetime:
     """Return stored milliseconds as a datetime, clamped to the range that a datetime can hold."""
-    return None if stored is None else datetime.fromtimestamp(min(max(stored, 0), _MAX_TIME_MS) / 1000, UTC)
+    return datetime.fromtimestamp(min(max(stored, 0), _MAX_TIME_MS) / 1000, UTC)
+
+
+read_row = RowReader(to_datetime)
+
+
+def bind(values: Values) -> dict[str, Any]:
+    """Return parameters as SQLite stores them, and ``now``.
+
+    Times are milliseconds, rounded up so that nothing happens early. Lists and dicts are JSON text.
+    """
+    return {"now": now_ms()} | {name: _stored(value) for name, value in (values or {}).items()}
+
+
+def _stored(value: Any) -> Any:
+    match value:
+        case datetime():
+            return -((_EPOCH - value) // _MILLISECOND)
+        case list() | tuple() | dict():
+            return dumps(value)
+        case _:
+            return value
+
+
+def execute(connection: Connection | sqlite3.Cursor, name: str, values: Any = ()) -> sqlite3.Cursor:
+    """Run a statement by name, in the open transaction if there is one."""
+    return connection.execute(SQL[name], values)
+
+
+def find(connection: Connection, row_type: type[R], name: str, values: Any = ()) -> R | None:
+    """Run a statement by name; return its first row, or None."""
+    row = execute(connection, name, values).fetchone()
+    return None if row is None else read_row(row_type, row)
 
 
 _BY_ISOLATION_LEVEL = -1  # sqlite3.LEGACY_TRANSACTION_CONTROL, from Python 3.12 on
 
 
+def tuple_cursor(connection: Connection) -> sqlite3.Cursor:
+    """Return a cursor whose rows are tuples, whatever row factory the connection has."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return cursor
+
+
 @contextmanager
-def caller_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Cursor]:
+def write_transaction(connection: Connection) -> Iterator[sqlite3.Cursor]:
+    """Run a block in a transaction that has the write lock from its start."""
+    cursor = tuple_cursor(connection)
+    cursor.execute("BEGIN IMMEDIATE")
+    try:
+        yield cursor
+        cursor.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            cursor.execute("ROLLBACK")
+
+
+@contextmanager
+def caller_transaction(connection: Connection) -> Iterator[sqlite3.Cursor]:
     """Run a block in the caller's transaction, all or nothing; nothing is committed.
 
     If the caller's connection is in autocommit mode, the block is a transaction of its own.
@@ -54,8 +127,7 @@ def caller_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Curso
     Yields:
         A cursor whose rows are tuples, whatever row factory the caller uses.
     """
-    cursor = connection.cursor()
-    cursor.row_factory = None
+    cursor = tuple_cursor(connection)
     begins_implicitly = (
         connection.isolation_level is not None
         and getattr(connection, "autocommit", _BY_ISOLATION_LEVEL) == _BY_ISOLATION_LEVEL
@@ -80,29 +152,54 @@ def caller_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Curso
 
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], Any]
+Work = Callable[[Connection], Any]
 
 BUSY_TIMEOUT = 30.0
 """Seconds to wait for another process that holds the file."""
 _MIN_VERSION = (3, 38, 0)  # RETURNING, STRICT, ->>
-_abandoned: list[sqlite3.Connection] = []  # connections of a parent process; closing them here could release its locks
+_abandoned: list[Connection] = []  # connections of a parent process; closing them here could release its locks
 _databases: "weakref.WeakSet[SqliteDatabase]" = weakref.WeakSet()
 _forking: "list[SqliteDatabase]" = []
 
 
+@dataclass(slots=True, eq=False)
 class _Ticket:
     """Work that waits for a commit."""
 
-    __slots__ = ("done", "error", "result", "work")
-
-    def __init__(self, work: Work) -> None:
-        self.work = work
-        self.done = False
-        self.result: Any = None
-        self.error: BaseException | None = None
+    work: Work
+    done: bool = False
+    result: Any = None
+    error: BaseException | None = None
 
 
-class SqliteDatabase:
+class SqliteStatements(Statements):
+    """Runs statements by name."""
+
+    read_row = read_row
+
+    @abstractmethod
+    def read(self, work: Callable[[Any], T]) -> T:
+        """Run work that only reads."""
+
+    @abstractmethod
+    def write(self, work: Callable[[Any], T]) -> T:
+        """Run work in a transaction."""
+
+    def fetch(self, name: str, values: Values = None) -> list[Any]:
+        """Run a statement that only reads; return its rows."""
+        return self.read(lambda connection: execute(connection, name, bind(values)).fetchall())
+
+    def change(self, name: str, values: Values = None) -> int:
+        """Run a statement that writes; return the number of changed rows."""
+        changed: int = self.write(lambda connection: execute(connection, name, bind(values)).rowcount)
+        return changed
+
+    def fetch_changed(self, name: str, values: Values = None) -> list[Any]:
+        """Run a statement that writes; return its rows."""
+        return self.write(lambda connection: execute(connection, name, bind(values)).fetchall())
+
+
+class SqliteDatabase(SqliteStatements):
     """A SQLite file.
 
     Args:
@@ -114,15 +211,11 @@ class SqliteDatabase:
     syncs_to_disk = True
     """False if a power cut may corrupt the file, for temporary files."""
 
-    def __init__(
-        self, path: str | Path, prepare: Callable[[sqlite3.Connection], object], synchronous: str = "FULL"
-    ) -> None:
+    def __init__(self, path: str | Path, prepare: Callable[[Connection], object], synchronous: str = "FULL") -> None:
         if sqlite3.sqlite_version_info < _MIN_VERSION:
-            message = f"SQLite {sqlite3.sqlite_version} is too old; use 3.38 or later"
-            raise ConfigError(message)
+            raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old; use 3.38 or later")
         if synchronous not in {"FULL", "NORMAL"}:
-            message = f"synchronous is {synchronous!r}; it must be FULL or NORMAL"
-            raise ConfigError(message)
+            raise ConfigError(f"synchronous is {synchronous!r}; it must be FULL or NORMAL")
         self.path = Path(path).absolute()
         self._synchronous = synchronous
         self._prepare = prepare
@@ -135,15 +228,15 @@ class SqliteDatabase:
         self._lock = threading.Lock()
         self._read_lock = threading.Lock()
         self._waiting: deque[_Ticket] = deque()
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
+        self._writer: Connection | None = None
+        self._reader: Connection | None = None
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():
             _abandoned.extend(each for each in (self._writer, self._reader) if each is not None)
             self._reset()
 
-    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def write(self, work: Callable[[Connection], T]) -> T:
         """Run work in a transaction, possibly together with work of other threads; return after its COMMIT.
 
         The work must be repeatable: if the work of another thread breaks the transaction, it runs again.
@@ -159,7 +252,7 @@ class SqliteDatabase:
         result: T = ticket.result
         return result
 
-    def insert(self, sql: str, values: tuple[Any, ...]) -> int:
+    def insert(self, sql: str, values: tuple[Any, ...] | dict[str, Any]) -> int:
         """Insert a row, in its own transaction or together with waiting work; return its id."""
         if self._pid != os.getpid():
             self._check_process()
@@ -175,7 +268,7 @@ class SqliteDatabase:
                 lock.release()
         return self.write(partial(_insert_row, sql=sql, values=values))
 
-    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, work: Callable[[Connection], T]) -> T:
         """Run work that only reads. It sees committed data and does not wait for writers."""
         self._check_process()
         with self._read_lock:
@@ -207,10 +300,9 @@ class SqliteDatabase:
                 each.close()
         self._writer = self._reader = None
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> Connection:
         if not self.path.parent.is_dir():
-            message = f"the folder of the database does not exist: {self.path.parent}"
-            raise ConfigError(message)
+            raise ConfigError(f"the folder of the database does not exist: {self.path.parent}")
         try:
             connection = sqlite3.connect(
                 self.path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -226,7 +318,7 @@ class SqliteDatabase:
             raise
         return connection
 
-    def _configure(self, connection: sqlite3.Connection) -> None:
+    def _configure(self, connection: Connection) -> None:
         """Set pragmas and prepare the tables. Retries: SQLite does not wait while others initialize a new file."""
         end = time.monotonic() + BUSY_TIMEOUT
         while True:
@@ -275,14 +367,14 @@ class SqliteDatabase:
         finally:  # after Ctrl-C in this thread, the other threads commit their own work
             self._waiting.extendleft(ticket for ticket in reversed(tickets) if not ticket.done and ticket is not own)
 
-    def _commit_alone(self, connection: sqlite3.Connection, ticket: _Ticket) -> None:
+    def _commit_alone(self, connection: Connection, ticket: _Ticket) -> None:
         try:
             self._transact(connection, [ticket])
         except Exception as error:  # noqa: BLE001  # raised in the thread that waits for it
             ticket.error, ticket.done = error, True
 
     @staticmethod
-    def _transact(connection: sqlite3.Connection, tickets: list[_Ticket]) -> None:
+    def _transact(connection: Connection, tickets: list[_Ticket]) -> None:
         _begin_write(connection)
         committing = False
         try:
@@ -301,7 +393,7 @@ class SqliteDatabase:
                     ticket.done = True
 
 
-def _insert_row(connection: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> int:
+def _insert_row(connection: Connection, sql: str, values: tuple[Any, ...] | dict[str, Any]) -> int:
     return connection.execute(sql, values).lastrowid or 0
 
 
@@ -309,7 +401,7 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
-def _begin_write(connection: sqlite3.Connection) -> None:
+def _begin_write(connection: Connection) -> None:
     """Start a write transaction, waiting for other processes if necessary.
 
     SQLite's own busy handler waits longer and longer, so one busy process can lock out the others for seconds. Short

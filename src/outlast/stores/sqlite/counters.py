@@ -1,35 +1,33 @@
 """Counters in SQLite: deltas, their roll-up and their repair."""
 
 import sqlite3
+from sqlite3 import Connection
 from typing import NamedTuple
 
 from outlast.ports.read_rows import FlowEvent
-from outlast.sql_files import load_statements
 from outlast.stores.counters import CounterDelta, count_errors, missing_events, read_audit
-from outlast.stores.sqlite.connection import SqliteDatabase, now_ms
-
-SQL = load_statements(__package__)
+from outlast.stores.sqlite.connection import SQL, SqliteDatabase, execute, now_ms
 
 
-def write_delta(connection: sqlite3.Connection | sqlite3.Cursor, delta: CounterDelta, now: int) -> None:
+def write_delta(connection: Connection | sqlite3.Cursor, delta: CounterDelta, now: int) -> None:
     """Write the counter delta of a transaction."""
     for key, count in delta.counts.items():
-        connection.execute(SQL["add_delta"], (now, key.event.value, *key[1:], count))
+        execute(connection, "add_delta", (now, key.event.value, *key[1:], count))
     for fingerprint, (task_type, note) in delta.groups.items():
         values = (fingerprint, task_type, note.error_type, note.error_category, note.error_message, now)
-        connection.execute(SQL["add_failure_group"], values)
+        execute(connection, "add_failure_group", values)
 
 
-def write_event(connection: sqlite3.Connection | sqlite3.Cursor, event: FlowEvent, count: int, now: int) -> None:
+def write_event(connection: Connection | sqlite3.Cursor, event: FlowEvent, count: int, now: int) -> None:
     """Count events that have no other attributes; write nothing for 0."""
     if count:
-        connection.execute(SQL["add_delta"], (now, event.value, "", "", "", count))
+        execute(connection, "add_delta", (now, event.value, "", "", "", count))
 
 
-def count_new_tasks(connection: sqlite3.Connection, up_to: int) -> None:
+def count_new_tasks(connection: Connection, up_to: int) -> None:
     """Count the enqueued tasks that are not counted yet, up to an id."""
-    connection.execute(SQL["count_new_tasks"], {"up_to": up_to})
-    connection.execute(SQL["advance_counted_tasks"], (up_to,))
+    execute(connection, "count_new_tasks", {"up_to": up_to})
+    execute(connection, "advance_counted_tasks", (up_to,))
 
 
 _BATCH = 1000
@@ -58,8 +56,8 @@ _ROLLUPS = (
 )
 
 
-class SqliteRollup:
-    """Implements `Reads.roll_up`."""
+class SqliteCounters:
+    """Implements `Reads.roll_up` and `Reads.recount`."""
 
     db: SqliteDatabase
 
@@ -70,8 +68,8 @@ class SqliteRollup:
             self.db.write(_count_task_batch)
         moved = sum(self._roll(step, now) for step in _ROLLUPS)
         values = {"before": now - _BREAKER_RETENTION_MS}
-        if self.db.read(lambda connection: connection.execute(SQL["has_stale_breakers"], values).fetchone()[0]):
-            self.db.write(lambda connection: connection.execute(SQL["prune_breakers"], values))
+        if self.db.value("has_stale_breakers", values):
+            self.db.change("prune_breakers", values)
         return moved
 
     def _roll(self, step: _SqliteRollup, now: int) -> int:
@@ -82,56 +80,51 @@ class SqliteRollup:
             moved += self.db.write(lambda connection: _roll_batch(connection, step, before))
         return moved
 
-
-def _last_new_task(connection: sqlite3.Connection) -> int | None:
-    last: int | None = connection.execute(SQL["uncounted_tasks"], {"batch": _TASK_BATCH}).fetchone()[0]
-    return last
-
-
-def _count_task_batch(connection: sqlite3.Connection) -> None:
-    last = _last_new_task(connection)
-    if last is not None:
-        count_new_tasks(connection, last)
-
-
-def _batch_bound(connection: sqlite3.Connection, step: _SqliteRollup, before: int) -> int | None:
-    sql = SQL["rollup_bound" if step.table == "task_flow" else "rollup_failure_bound"]
-    bound: int | None = connection.execute(sql, {"span": step.span, "before": before, "batch": _BATCH}).fetchone()[0]
-    return bound
-
-
-def _roll_batch(connection: sqlite3.Connection, step: _SqliteRollup, before: int) -> int:
-    """Move a batch; return the number of rows. Another process may have moved it already."""
-    values = {"span": step.span, "into": step.into, "bound": _batch_bound(connection, step, before)}
-    if values["bound"] is None:
-        return 0
-    if step.span == 0:
-        for name in ("rollup_totals", "rollup_groups", "rollup_failures"):
-            connection.execute(SQL[name], {"bound": values["bound"]})
-    if step.into is not None:
-        connection.execute(SQL["rollup_flow" if step.table == "task_flow" else "rollup_failure_flow"], values)
-    sql = SQL["delete_flow" if step.table == "task_flow" else "delete_failure_flow"]
-    return connection.execute(sql, values).rowcount
-
-
-class SqliteCounterRepair:
-    """Implements `Reads.recount`."""
-
-    db: SqliteDatabase
-
     def recount(self) -> dict[str, int]:
         """Repair the counters. All writers wait for it."""
         now = now_ms()
         return self.db.write(lambda connection: _repair(connection, now))
 
 
-def _repair(connection: sqlite3.Connection, now: int) -> dict[str, int]:
-    count_new_tasks(connection, connection.execute(SQL["newest_task_id"]).fetchone()[0])
-    rebuilt = connection.execute(SQL["repair_dead_letters"], {"now": now}).rowcount
-    found = read_audit(connection.execute(SQL["repair_compare"]))
+def _last_new_task(connection: Connection) -> int | None:
+    last: int | None = execute(connection, "uncounted_tasks", {"batch": _TASK_BATCH}).fetchone()[0]
+    return last
+
+
+def _count_task_batch(connection: Connection) -> None:
+    last = _last_new_task(connection)
+    if last is not None:
+        count_new_tasks(connection, last)
+
+
+def _batch_bound(connection: Connection, step: _SqliteRollup, before: int) -> int | None:
+    name = "rollup_bound" if step.table == "task_flow" else "rollup_failure_bound"
+    values = {"span": step.span, "before": before, "batch": _BATCH}
+    bound: int | None = execute(connection, name, values).fetchone()[0]
+    return bound
+
+
+def _roll_batch(connection: Connection, step: _SqliteRollup, before: int) -> int:
+    """Move a batch; return the number of rows. Another process may have moved it already."""
+    values = {"span": step.span, "into": step.into, "bound": _batch_bound(connection, step, before)}
+    if values["bound"] is None:
+        return 0
+    if step.span == 0:
+        for name in ("rollup_totals", "rollup_groups", "rollup_failures"):
+            execute(connection, name, {"bound": values["bound"]})
+    if step.into is not None:
+        execute(connection, "rollup_flow" if step.table == "task_flow" else "rollup_failure_flow", values)
+    name = "delete_flow" if step.table == "task_flow" else "delete_failure_flow"
+    return execute(connection, name, values).rowcount
+
+
+def _repair(connection: Connection, now: int) -> dict[str, int]:
+    count_new_tasks(connection, execute(connection, "newest_task_id").fetchone()[0])
+    rebuilt = execute(connection, "repair_dead_letters", {"now": now}).rowcount
+    found = read_audit(execute(connection, "repair_compare"))
     more = missing_events(found)
     rows = [key._asdict() | {"n": count, "now": now} for key, count in more.items()]
     connection.executemany(SQL["repair_totals"], rows)
-    connection.execute(SQL["repair_missing_groups"])
-    connection.execute(SQL["repair_groups"])
+    execute(connection, "repair_missing_groups")
+    execute(connection, "repair_groups")
     return count_errors(found, more, rebuilt)

@@ -55,8 +55,9 @@ def _new_folder() -> Path:
     except OSError as error:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-        message = f"memory:// cannot create its temporary file: {error}; set TMPDIR to a folder that is writable"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"memory:// cannot create its temporary file: {error}; set TMPDIR to a folder that is writable"
+        ) from error
     return folder
 
 

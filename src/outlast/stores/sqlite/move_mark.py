@@ -5,13 +5,13 @@ a crash. Tables of other programs in the file are not affected.
 """
 
 import re
-import sqlite3
 from datetime import datetime
+from sqlite3 import Connection
 from typing import NamedTuple
 
 from outlast.errors import ConfigError
 from outlast.sql_files import load_migrations
-from outlast.stores.sqlite.connection import now_ms, to_datetime
+from outlast.stores.sqlite.connection import now_ms, read_row
 
 OWN_TABLES = tuple(
     name
@@ -42,15 +42,15 @@ class MoveMark(NamedTuple):
     ended_at: datetime | None
 
 
-def read_mark(connection: sqlite3.Connection) -> MoveMark | None:
+def read_mark(connection: Connection) -> MoveMark | None:
     """Return the mark of a file; None if it is not being moved."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_MARK_TABLE,)).fetchone() is None:
         return None
     row = connection.execute("SELECT id, target, receipt, begun_at, ended_at FROM outlast_move").fetchone()
-    return MoveMark(*row[:3], *map(to_datetime, row[3:]))
+    return read_row(MoveMark, row)
 
 
-def refuse_moved(connection: sqlite3.Connection) -> None:
+def refuse_moved(connection: Connection) -> None:
     """Check that a file has not been moved.
 
     Raises:
@@ -61,7 +61,7 @@ def refuse_moved(connection: sqlite3.Connection) -> None:
         raise ConfigError(_move_message(mark))
 
 
-def freeze_file(connection: sqlite3.Connection, move_id: str, target: str) -> None:
+def freeze_file(connection: Connection, move_id: str, target: str) -> None:
     """Mark the file and reject all writes to its tables; within the caller's transaction."""
     connection.execute(
         "CREATE TABLE outlast_move (id TEXT NOT NULL, target TEXT NOT NULL, receipt TEXT, begun_at INTEGER NOT NULL, "
@@ -71,25 +71,25 @@ def freeze_file(connection: sqlite3.Connection, move_id: str, target: str) -> No
     _create_triggers(connection)
 
 
-def set_target(connection: sqlite3.Connection, receipt: str, target: str) -> None:
+def set_target(connection: Connection, receipt: str, target: str) -> None:
     """Record which target receives the file; within the caller's transaction."""
     connection.execute("UPDATE outlast_move SET receipt = ?, target = ?", (receipt, target))
     _create_triggers(connection)
 
 
-def mark_ended(connection: sqlite3.Connection) -> None:
+def mark_ended(connection: Connection) -> None:
     """Record that the move has ended; within the caller's transaction."""
     connection.execute("UPDATE outlast_move SET ended_at = ?", (now_ms(),))
     _create_triggers(connection)
 
 
-def unfreeze_file(connection: sqlite3.Connection) -> None:
+def unfreeze_file(connection: Connection) -> None:
     """Remove the mark, so that the file can be used as before the move; within the caller's transaction."""
     _drop_triggers(connection)
     connection.execute("DROP TABLE outlast_move")
 
 
-def _create_triggers(connection: sqlite3.Connection) -> None:
+def _create_triggers(connection: Connection) -> None:
     """Reject every write with a message about the move."""
     mark = read_mark(connection)
     assert mark is not None  # noqa: S101  # for the type checker
@@ -103,7 +103,7 @@ def _create_triggers(connection: sqlite3.Connection) -> None:
             )
 
 
-def _drop_triggers(connection: sqlite3.Connection) -> None:
+def _drop_triggers(connection: Connection) -> None:
     """Drop all triggers, including those of another version of Outlast, which has other tables."""
     names = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB ?"
     for (name,) in connection.execute(names, (f"{_MARK_TABLE}_*",)).fetchall():

@@ -2,10 +2,11 @@
 
 import re
 import sqlite3
+from sqlite3 import Connection
 
 from outlast.errors import ConfigError, SchemaError
 from outlast.sql_files import load_migrations
-from outlast.stores.sqlite.connection import SqliteDatabase, now_ms
+from outlast.stores.sqlite.connection import SqliteDatabase, now_ms, write_transaction
 from outlast.stores.sqlite.move_mark import refuse_moved
 
 LATEST = max(load_migrations(__package__))
@@ -32,7 +33,7 @@ class SqliteSchema:
         self.db.close()
 
 
-def prepare_schema(connection: sqlite3.Connection) -> None:
+def prepare_schema(connection: Connection) -> None:
     """Create or migrate the tables. The write lock allows one migration at a time.
 
     Raises:
@@ -44,16 +45,11 @@ def prepare_schema(connection: sqlite3.Connection) -> None:
     if found > LATEST:
         raise SchemaError(found, LATEST)
     if found < LATEST:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with write_transaction(connection):
             migrate(connection)
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
 
 
-def schema_version(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
+def schema_version(connection: Connection | sqlite3.Cursor) -> int:
     """Return the version of the tables; 0 if there are none.
 
     Raises:
@@ -63,12 +59,11 @@ def schema_version(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
     if known is None:
         return 0
     if "applied_at" not in known[0]:
-        message = "this file has a table schema_version that Outlast did not create; use another file"
-        raise ConfigError(message)
+        raise ConfigError("this file has a table schema_version that Outlast did not create; use another file")
     return connection.execute("SELECT max(version) FROM schema_version").fetchone()[0] or 0
 
 
-def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
+def migrate(connection: Connection | sqlite3.Cursor) -> None:
     """Apply the missing migrations, all in one transaction."""
     version = schema_version(connection)
     missing = {number: script for number, script in load_migrations(__package__).items() if number > version}
@@ -85,14 +80,15 @@ def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
         connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, now_ms()))
 
 
-def _refuse_foreign_tables(connection: sqlite3.Connection | sqlite3.Cursor, script: str) -> None:
+def _refuse_foreign_tables(connection: Connection | sqlite3.Cursor, script: str) -> None:
     """Check that a script does not create a table that another program already has in the file."""
     ours = set(_CREATE_TABLE.findall(script))
     found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     foreign = sorted(name for (name,) in found if name in ours)
     if foreign:
-        message = f"this file has a table {foreign[0]} that Outlast did not create; rename it, or use another file"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"this file has a table {foreign[0]} that Outlast did not create; rename it, or use another file"
+        )
 
 
 def _split_statements(script: str) -> list[str]:

@@ -1,35 +1,33 @@
 """Settles, starts and claims tasks for a SQLite worker, within one transaction."""
 
 import json
-import sqlite3
+from sqlite3 import Connection
 from typing import Any
 
 from outlast.errors import LeaseLostError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Claim, Claimed, Kind, SettleAndClaim, SettleAndClaimResult, Settlement
-from outlast.sql_files import load_statements
 from outlast.stores.counters import NO_NOTE, CounterDelta
-from outlast.stores.sqlite.connection import milliseconds
+from outlast.stores.sqlite.connection import execute, milliseconds
 from outlast.stores.sqlite.counters import write_delta, write_event
 
-SQL = load_statements(__package__)
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def settle_and_claim(connection: sqlite3.Connection, request: SettleAndClaim, now: int) -> SettleAndClaimResult:
+def settle_and_claim(connection: Connection, request: SettleAndClaim, now: int) -> SettleAndClaimResult:
     """Settle, start and claim what a worker asks for.
 
     Raises:
         LeaseLostError: If the store no longer knows the worker.
     """
-    known, paused, cooling = connection.execute(
-        SQL["worker_and_pauses"], {"worker_id": request.worker_id, "now": now}
+    known, paused, cooling = execute(
+        connection, "worker_and_pauses", {"worker_id": request.worker_id, "now": now}
     ).fetchone()
     if known is None:
         raise LeaseLostError(request.worker_id)
     refused: list[int] = []
     if request.done:
-        changed = _change_held(connection, SQL["settle_done"], request.done, now)
+        changed = _change_held(connection, "settle_done", request.done, now)
         write_event(connection, FlowEvent.DONE, changed, now)
         if changed != len(request.done):
             refused += _refused_ids(connection, request.done)
@@ -39,7 +37,7 @@ def settle_and_claim(connection: sqlite3.Connection, request: SettleAndClaim, no
             if not settle(connection, settlement, now, delta):
                 refused += _refused_ids(connection, [(settlement.task_id, settlement.epoch)])
         write_delta(connection, delta, now)
-    if request.start and _change_held(connection, SQL["mark_started"], request.start, now) != len(request.start):
+    if request.start and _change_held(connection, "mark_started", request.start, now) != len(request.start):
         refused += _refused_ids(connection, request.start)
     claimed = (
         [] if request.claim is None else _claim(connection, request.claim, request.worker_id, now, paused, cooling)
@@ -47,7 +45,7 @@ def settle_and_claim(connection: sqlite3.Connection, request: SettleAndClaim, no
     return SettleAndClaimResult(claimed, refused)
 
 
-def _change_held(connection: sqlite3.Connection, sql: str, tasks: list[tuple[int, int]], now: int) -> int:
+def _change_held(connection: Connection, name: str, tasks: list[tuple[int, int]], now: int) -> int:
     """Change a batch of tasks; return how many still had their epoch.
 
     One statement per epoch, because nearly all tasks have the first and a list of numbers is parsed faster than pairs.
@@ -56,18 +54,18 @@ def _change_held(connection: sqlite3.Connection, sql: str, tasks: list[tuple[int
     for number, epoch in tasks:
         by_epoch.setdefault(epoch, []).append(number)
     return sum(
-        connection.execute(sql, {"ids": _dumps(numbers), "epoch": epoch, "now": now}).rowcount
+        execute(connection, name, {"ids": _dumps(numbers), "epoch": epoch, "now": now}).rowcount
         for epoch, numbers in by_epoch.items()
     )
 
 
-def _refused_ids(connection: sqlite3.Connection, tasks: list[tuple[int, int]]) -> list[int]:
+def _refused_ids(connection: Connection, tasks: list[tuple[int, int]]) -> list[int]:
     """Return the tasks that another worker holds by now."""
-    return [row[0] for row in connection.execute(SQL["lost_claims"], {"done": _dumps(tasks)})]
+    return [row[0] for row in execute(connection, "lost_claims", {"done": _dumps(tasks)})]
 
 
 def settle(  # noqa: C901  # one case for each kind
-    connection: sqlite3.Connection, settlement: Settlement, now: int, delta: CounterDelta
+    connection: Connection, settlement: Settlement, now: int, delta: CounterDelta
 ) -> bool:
     """Write the outcome of one task, without the counters; return whether the task still had its epoch."""
     values = {
@@ -80,7 +78,7 @@ def settle(  # noqa: C901  # one case for each kind
     }
     match settlement.kind:
         case Kind.RETRY:
-            row = connection.execute(SQL["settle_retry"], values).fetchone()
+            row = execute(connection, "settle_retry", values).fetchone()
             if row is None:
                 return False
             delta.failure(FlowEvent.RETRIED, row[3], settlement.note)
@@ -91,24 +89,24 @@ def settle(  # noqa: C901  # one case for each kind
             return _settle_failed(connection, settlement, now, delta)
         case Kind.DONE:
             one = {"ids": _dumps([settlement.task_id]), "epoch": settlement.epoch, "now": now}
-            changed = connection.execute(SQL["settle_done"], one).rowcount == 1
+            changed = execute(connection, "settle_done", one).rowcount == 1
             delta.add(FlowEvent.DONE, int(changed))
             if changed and settlement.result is not None:
                 kept = {"result": settlement.result, "keep": round(settlement.keep * 1000)}
-                connection.execute(SQL["save_result"], {"id": settlement.task_id, "now": now, **kept})
+                execute(connection, "save_result", {"id": settlement.task_id, "now": now, **kept})
             return changed
         case Kind.DEFER:
-            row = connection.execute(SQL["settle_defer"], values).fetchone()
+            row = execute(connection, "settle_defer", values).fetchone()
             if row is not None:
                 delta.failure(FlowEvent.DEFERRED, row[0], settlement.note)
             return row is not None
         case Kind.CRASH:
             return _settle_crash(connection, settlement, now, delta)
         case Kind.RELEASE | Kind.PARK:
-            return connection.execute(SQL[f"settle_{settlement.kind}"], values).rowcount == 1
+            return execute(connection, f"settle_{settlement.kind}", values).rowcount == 1
 
 
-def _settle_failed(connection: sqlite3.Connection, settlement: Settlement, now: int, delta: CounterDelta) -> bool:
+def _settle_failed(connection: Connection, settlement: Settlement, now: int, delta: CounterDelta) -> bool:
     """Turn a task into a dead letter; return whether it still had its epoch."""
     note = settlement.note or NO_NOTE
     values = {
@@ -118,35 +116,37 @@ def _settle_failed(connection: sqlite3.Connection, settlement: Settlement, now: 
         "error": note.error_message,
         "spent": int(settlement.note is not None),
     }
-    row = connection.execute(SQL["settle_fail"], values).fetchone()
+    row = execute(connection, "settle_fail", values).fetchone()
     if row is None:
         return False
     delta.failure(FlowEvent.FAILED, row[3], settlement.note)
     _write_attempt(connection, settlement, row, now, "fail")
-    connection.execute(
-        SQL["add_dead_letter"], {"id": settlement.task_id, "now": now, "reason": settlement.reason, **note._asdict()}
+    execute(
+        connection,
+        "add_dead_letter",
+        {"id": settlement.task_id, "now": now, "reason": settlement.reason, **note._asdict()},
     )
     return True
 
 
-def _settle_crash(connection: sqlite3.Connection, settlement: Settlement, now: int, delta: CounterDelta) -> bool:
+def _settle_crash(connection: Connection, settlement: Settlement, now: int, delta: CounterDelta) -> bool:
     """Count a crash like the rescue from a dead worker does; return whether the task still had its epoch."""
     note, reason = settlement.note or NO_NOTE, settlement.reason
     values = {"id": settlement.task_id, "epoch": settlement.epoch, "now": now, "error": note.error_message}
     more = {"reason": reason, "delay": milliseconds(settlement.delay)}
-    row = connection.execute(SQL["settle_crash"], values | more).fetchone()
+    row = execute(connection, "settle_crash", values | more).fetchone()
     if row is None:
         return False
     delta.failure(FlowEvent.LOST if reason is None else FlowEvent.FAILED, row[3], settlement.note)
     _write_attempt(connection, settlement, row, now, "lost")
     if reason is not None:
         dead_letter = {"id": settlement.task_id, "now": now, "reason": reason}
-        connection.execute(SQL["add_dead_letter"], dead_letter | note._asdict())
+        execute(connection, "add_dead_letter", dead_letter | note._asdict())
     return True
 
 
 def _write_attempt(
-    connection: sqlite3.Connection,
+    connection: Connection,
     settlement: Settlement,
     row: tuple[int, str | None, int | None, str],
     now: int,
@@ -163,21 +163,19 @@ def _write_attempt(
         "now": now,
         "delay": settlement.delay if kind == "retry" else None,
     }
-    connection.execute(SQL["add_attempt"], values | (settlement.note or NO_NOTE)._asdict())
+    execute(connection, "add_attempt", values | (settlement.note or NO_NOTE)._asdict())
 
 
-def _claim(
-    connection: sqlite3.Connection, claim: Claim, worker_id: str, now: int, paused: str, cooling: int
-) -> list[Claimed]:
+def _claim(connection: Connection, claim: Claim, worker_id: str, now: int, paused: str, cooling: int) -> list[Claimed]:
     queues = tuple(dict.fromkeys(claim.queues))  # a duplicate would return its tasks twice
     if paused != "[]":
         paused_queues = set(json.loads(paused))
         queues = tuple(queue for queue in queues if queue not in paused_queues)
     if cooling:  # rarely more than a few, because `start_cooldown` has deferred the others; the claim skips the rest
-        connection.execute(SQL["defer_cooling_tasks"], {"now": now})
+        execute(connection, "defer_cooling_tasks", {"now": now})
     values = {"queues": _dumps(queues), "now": now, "limit": claim.limit}
-    sql = SQL["claimable_suspects" if claim.suspect else "claimable_tasks"]
-    rows: list[Any] = json.loads(connection.execute(sql, values).fetchone()[0])
+    name = "claimable_suspects" if claim.suspect else "claimable_tasks"
+    rows: list[Any] = json.loads(execute(connection, name, values).fetchone()[0])
     if not rows:
         return []
     start = claim.start
@@ -185,7 +183,8 @@ def _claim(
         if part:
             ids = _dumps([row[0] for row in part])
             values = {"ids": ids, "worker_id": worker_id, "now": now, "alone": int(claim.suspect)}
-            connection.execute(SQL[query], values)
-    if claim.suspect:
-        return [Claimed._make([*row[:9], place < start, True, bool(row[9]), row[10]]) for place, row in enumerate(rows)]
-    return [Claimed._make([*row[:9], place < start, False, bool(row[9]), 0]) for place, row in enumerate(rows)]
+            execute(connection, query, values)
+    return [
+        Claimed._make([*row[:9], place < start, claim.suspect, bool(row[9]), row[10] if claim.suspect else 0])
+        for place, row in enumerate(rows)
+    ]

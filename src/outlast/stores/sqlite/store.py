@@ -7,19 +7,13 @@ from typing import IO, Any
 from outlast.ports.rows import Enqueued, NewTask
 from outlast.stores.sqlite.alerts import SqliteAlerts
 from outlast.stores.sqlite.connection import SqliteDatabase
-from outlast.stores.sqlite.counters import SqliteCounterRepair, SqliteRollup
-from outlast.stores.sqlite.dead_letters import SqliteDeadLetters, SqliteReplays, SqliteTriage
-from outlast.stores.sqlite.flow_control import (
-    SqliteBreakers,
-    SqliteCooldowns,
-    SqliteLimits,
-    SqlitePeriodic,
-    SqliteQueues,
-)
+from outlast.stores.sqlite.counters import SqliteCounters
+from outlast.stores.sqlite.dead_letters import SqliteDeadLetters
+from outlast.stores.sqlite.flow_control import SqliteFlowControl
 from outlast.stores.sqlite.jobs import SqliteJobs
-from outlast.stores.sqlite.reads import SqliteLists, SqliteReads
+from outlast.stores.sqlite.reads import SqliteReads
 from outlast.stores.sqlite.schema import SqliteSchema, prepare_schema
-from outlast.stores.sqlite.sources import SqliteCycles, SqliteSources
+from outlast.stores.sqlite.sources import SqliteSources
 from outlast.stores.sqlite.tasks import SqliteTasks
 from outlast.stores.sqlite.workers import SqliteWorkers
 
@@ -27,23 +21,14 @@ from outlast.stores.sqlite.workers import SqliteWorkers
 class SqliteStore(
     SqliteTasks,
     SqliteWorkers,
-    SqliteDeadLetters,
-    SqliteQueues,
-    SqliteCooldowns,
-    SqlitePeriodic,
-    SqliteSources,
-    SqliteCycles,
     SqliteAlerts,
     SqliteJobs,
-    SqliteBreakers,
-    SqliteLimits,
-    SqliteReads,
-    SqliteCounterRepair,
-    SqliteLists,
-    SqliteRollup,
-    SqliteReplays,
-    SqliteTriage,
     SqliteSchema,
+    SqliteFlowControl,
+    SqliteDeadLetters,
+    SqliteSources,
+    SqliteReads,
+    SqliteCounters,
 ):
     """All protocols in one file, which the processes of one machine can share.
 
@@ -58,6 +43,7 @@ class SqliteStore(
     """Seconds between two searches for dead workers, whose locks are free at once."""
     in_process = False
     """Whether other processes cannot see the data."""
+    db: SqliteDatabase
     _database = SqliteDatabase
 
     def __init__(self, path: str | Path, synchronous: str = "FULL") -> None:

@@ -1,23 +1,20 @@
 """Workers in SQLite, and the rescue of tasks from dead workers."""
 
 import json
-import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from sqlite3 import Connection
+from typing import IO
 
 from outlast.errors import LeaseLostError, SchemaError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Reason, Rescued, WorkerRow
-from outlast.sql_files import load_statements
 from outlast.stores.counters import CounterDelta
 from outlast.stores.rules import worker_lost_note
-from outlast.stores.sqlite.connection import SqliteDatabase, milliseconds, now_ms, to_datetime
+from outlast.stores.sqlite.connection import SqliteDatabase, execute, milliseconds, ms_from_now, now_ms
 from outlast.stores.sqlite.counters import write_delta
 from outlast.stores.sqlite.file_locks import hold_worker_lock, is_worker_lock_free
 from outlast.stores.sqlite.schema import LATEST, schema_version
 
-SQL = load_statements(__package__)
 _BATCH = 500
 
 
@@ -37,10 +34,10 @@ class SqliteWorkers:
         values = worker._asdict() | {"queues": json.dumps(worker.queues), "now": now, "schema_version": LATEST}
         values |= {"started_at": now, "heartbeat_at": now, "expires_at": now + milliseconds(lease)}
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             if (found := schema_version(connection)) != LATEST:
                 raise SchemaError(found, LATEST)
-            connection.execute(SQL["add_worker"], values)
+            execute(connection, "add_worker", values)
 
         try:
             self.db.write(work)
@@ -50,18 +47,17 @@ class SqliteWorkers:
 
     def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
         """Renew a worker's lease."""
-        now = now_ms()
-        values = {"id": worker_id, "now": now, "expires_at": now + milliseconds(lease), "state": state}
-        if self.db.write(lambda connection: connection.execute(SQL["heartbeat"], values).rowcount) != 1:
+        values = {"id": worker_id, "expires_at": ms_from_now(lease), "state": state}
+        if self.db.change("heartbeat", values) != 1:
             raise LeaseLostError(worker_id)
 
     def leave(self, worker_id: str) -> int:
         """Remove a worker and release its tasks."""
         values = {"worker_id": worker_id, "held": "[]", "now": now_ms()}
 
-        def work(connection: sqlite3.Connection) -> int:
-            count = connection.execute(SQL["reconcile"], values).rowcount
-            connection.execute(SQL["delete_worker"], (worker_id,))
+        def work(connection: Connection) -> int:
+            count = execute(connection, "reconcile", values).rowcount
+            execute(connection, "delete_worker", values)
             return count
 
         count = self.db.write(work)
@@ -77,14 +73,12 @@ class SqliteWorkers:
     def rescue(self, crash_limit: int) -> list[Rescued]:
         """Take tasks from dead workers: delete the workers, then release the tasks without a worker."""
         now = now_ms()
-        known = self.db.read(lambda connection: connection.execute(SQL["worker_leases"]).fetchall())
+        known = self.db.fetch("worker_leases")
         dead = [name for name, _ in known if self.is_dead(name)]
         if dead or any(expiry <= now for _, expiry in known):
-            values = {"dead": json.dumps(dead), "now": now}
-            rows = self.db.write(lambda connection: connection.execute(SQL["delete_dead_workers"], values).fetchall())
-            for row in rows:
-                self._lock_file(row[0]).unlink(missing_ok=True)
-        if not self.db.read(lambda connection: connection.execute(SQL["has_orphans"]).fetchone()[0]):
+            for (worker_id,) in self.db.fetch_changed("delete_dead_workers", {"dead": dead, "now": now}):
+                self._lock_file(worker_id).unlink(missing_ok=True)
+        if not self.db.value("has_orphans"):
             return []
         rescued: list[Rescued] = []
         while True:
@@ -97,43 +91,30 @@ class SqliteWorkers:
         """Return whether a worker of this machine is known to have died, whatever its lease says."""
         return is_worker_lock_free(self._lock_file(worker_id))
 
-    def workers(self) -> list[WorkerRow]:
-        """Return the registered workers."""
-        now = now_ms()
-        rows = self.db.read(lambda connection: connection.execute(SQL["workers"], {"now": now}).fetchall())
-        return [_read_worker(row) for row in rows]
-
     def _lock_file(self, worker_id: str) -> Path:
         return self.db.path.with_name(f"{self.db.path.name}-workers") / worker_id
 
 
-def _read_worker(row: Sequence[Any]) -> WorkerRow:
-    values = dict(zip(WorkerRow._fields, row, strict=True))
-    values.update(queues=tuple(json.loads(values["queues"])), alive=bool(values["alive"]))
-    values.update(started_at=to_datetime(values["started_at"]), heartbeat_at=to_datetime(values["heartbeat_at"]))
-    return WorkerRow(**values)
-
-
-def _rescue_batch(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[Rescued]:
+def _rescue_batch(connection: Connection, now: int, crash_limit: int) -> list[Rescued]:
     """Release a batch of tasks whose worker is not registered."""
     rescued, delta = [], CounterDelta()
-    for row in connection.execute(SQL["orphans"], {"batch": _BATCH}).fetchall():
+    for row in execute(connection, "orphans", {"batch": _BATCH}).fetchall():
         task_id, epoch, worker_id, attempt, started_at, counted, before, canary, task_type = row
         crashes = before + counted
         values = {"id": task_id, "epoch": epoch, "now": now, "crash_count": crashes}
         if started_at is None:
-            connection.execute(SQL["rescue_not_started"], values)
+            execute(connection, "rescue_not_started", values)
             rescued.append(Rescued(task_id, worker_id or "", "unspent"))
             continue
         note = worker_lost_note()
         history = {"task_id": task_id, "attempt": attempt, "worker_id": worker_id, "started_at": started_at, "now": now}
-        connection.execute(SQL["add_attempt"], history | {"outcome": "lost", "delay": None} | note._asdict())
+        execute(connection, "add_attempt", history | {"outcome": "lost", "delay": None} | note._asdict())
         dead = crashes >= crash_limit or (counted and canary)  # a canary gets a single attempt
         delta.failure(FlowEvent.FAILED if dead else FlowEvent.LOST, task_type, note)
-        connection.execute(SQL["rescue_failed" if dead else "rescue_suspect"], values | {"error": note.error_message})
+        execute(connection, "rescue_failed" if dead else "rescue_suspect", values | {"error": note.error_message})
         if dead:
             dead_letter = {"id": task_id, "now": now, "reason": str(Reason.CANARY if canary else Reason.CRASH)}
-            connection.execute(SQL["add_dead_letter"], dead_letter | note._asdict())
+            execute(connection, "add_dead_letter", dead_letter | note._asdict())
         rescued.append(Rescued(task_id, worker_id or "", "dead" if dead else "suspect"))
     write_delta(connection, delta, now)
     return rescued

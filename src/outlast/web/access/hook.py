@@ -5,16 +5,13 @@ import inspect
 import logging
 import signal
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import anyio.to_thread
 from starlette.requests import Request
+from starlette.types import Scope
 
 from outlast.web.access.callers import Caller, Role
-
-if TYPE_CHECKING:
-    from starlette.types import Scope
-
 
 Hook = Callable[[Any], "str | Awaitable[str | None] | None"]
 """Takes a Starlette request; returns ``operator``, ``reader``, or None to deny access.
@@ -37,14 +34,14 @@ class HookAccess:
         self._hook = hook
         self._limiter = anyio.CapacityLimiter(_THREADS)  # a hook that hangs takes no thread from the surrounding site
 
-    async def caller(self, scope: "Scope") -> Caller | None:
+    async def caller(self, scope: Scope) -> Caller | None:
         """Return the caller with the role that the hook returns. If it fails or returns no role, access is denied."""
         role = await self._role(scope)
         if role is None:
             return None
         return Caller(role, str(role), _StillAllowed(self, scope, role))
 
-    async def _role(self, scope: "Scope") -> Role | None:
+    async def _role(self, scope: Scope) -> Role | None:
         if self._hook is None:
             return None
         try:
@@ -71,7 +68,7 @@ class HookAccess:
 class _StillAllowed:
     """Returns whether a caller still has access. The hook is called again from time to time, in the background."""
 
-    def __init__(self, access: HookAccess, scope: "Scope", role: Role) -> None:
+    def __init__(self, access: HookAccess, scope: Scope, role: Role) -> None:
         self._access, self._scope, self._role = access, scope, role
         self._allowed, self._asking = True, False
         self._next: float | None = None

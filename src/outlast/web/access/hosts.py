@@ -8,13 +8,11 @@ import ipaddress
 import re
 from collections.abc import Iterable, Sequence
 from ipaddress import AddressValueError, IPv6Address
-from typing import TYPE_CHECKING
+from typing import Any
+
+from starlette.types import Scope
 
 from outlast.errors import ConfigError
-
-if TYPE_CHECKING:
-    from starlette.types import Scope
-
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Host names of this machine, which are allowed by default."""
@@ -68,8 +66,9 @@ def allowed_names(hosts: Sequence[str]) -> frozenset[str]:
         bare = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
         split = split_host(bare)
         if split is None or split[1]:
-            message = f"{host!r} is not a valid host name; write it as the browser shows it, without https:// and port"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"{host!r} is not a valid host name; write it as the browser shows it, without https:// and port"
+            )
         names.add(split[0])
     return frozenset(names)
 
@@ -79,10 +78,15 @@ def is_loopback(host: str) -> bool:
     return host.removeprefix("[").removesuffix("]").lower() in LOOPBACK
 
 
-def is_https(scope: "Scope") -> bool:
+def is_https(scope: Scope) -> bool:
     """Return whether the browser uses https, also if a proxy in between uses http."""
     origin = single_header(scope["headers"], b"origin") or ""
     return scope.get("scheme") == "https" or origin.startswith("https://")
+
+
+def cookie_attributes(scope: Scope, path: str) -> dict[str, Any]:
+    """Return the attributes of all cookies: only this site gets them, and no script can read them."""
+    return {"path": path or "/", "secure": is_https(scope), "httponly": True, "samesite": "strict"}
 
 
 def is_same_origin(origin: str | None, host: str | None, request_scheme: str = "http") -> bool:
@@ -121,8 +125,9 @@ def parse_proxy(address: str | None) -> IPAddress | None:
         return None
     found = parse_ip(address)
     if found is None:
-        message = f"{address!r} is not a valid proxy address; use the IP address it connects from, such as 127.0.0.1"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{address!r} is not a valid proxy address; use the IP address it connects from, such as 127.0.0.1"
+        )
     return found
 
 
@@ -141,7 +146,7 @@ def parse_ip(text: str) -> IPAddress | None:
     return found if mapped is None else mapped  # a dual-stack socket reports IPv4 addresses that way
 
 
-def client_address(scope: "Scope", proxy: IPAddress | None = None) -> str:
+def client_address(scope: Scope, proxy: IPAddress | None = None) -> str:
     """Return the client's address.
 
     Args:

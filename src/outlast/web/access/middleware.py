@@ -4,20 +4,16 @@ It checks in this order: the host name, the origin of a request that changes som
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.web.access.callers import Access, Role, set_caller
 from outlast.web.access.hosts import is_same_origin, single_header, split_host
 from outlast.web.error_pages import ErrorPage, error_page_for
-from outlast.web.headers import new_nonce, set_nonce, with_security_headers
+from outlast.web.headers import with_security_headers
 from outlast.web.routing import PREFIX_KEY, mount_path, query_params, relative_path
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
 
 _SAFE_METHODS = {"GET", "HEAD"}
 _UNKNOWN_HOST_TEXT = (
@@ -49,7 +45,7 @@ class AccessMiddleware:
 
     def __init__(
         self,
-        app: "ASGIApp",
+        app: ASGIApp,
         *,
         access: Access,
         names: frozenset[str],
@@ -60,21 +56,19 @@ class AccessMiddleware:
         self._app, self._access, self._names, self._is_open = app, access, names, is_open
         self._respond, self._request_sign_in = respond, request_sign_in
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; pass on any other scope, but reject WebSockets."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif scope["type"] == "http":
-            nonce = new_nonce()
-            set_nonce(scope, nonce)
-            await self._handle(scope, receive, with_security_headers(scope, send, nonce))
+            await self._handle(scope, receive, with_security_headers(scope, send))
         else:
             await self._app(scope, receive, send)
 
-    async def _handle(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def track_start(message: "Message") -> None:
+        async def track_start(message: Message) -> None:
             nonlocal started
             started = True
             await send(message)
@@ -95,7 +89,7 @@ class AccessMiddleware:
             rejection = await self._respond(request, error_page_for(error))
         await rejection(inner, receive, send)
 
-    async def _rejection(self, scope: "Scope", request: Request) -> Response | None:
+    async def _rejection(self, scope: Scope, request: Request) -> Response | None:
         """Return the response that rejects a request; None if it is allowed."""
         host = single_header(scope["headers"], b"host")
         name = split_host(host)
@@ -121,7 +115,7 @@ class _PartialResponseError(Exception):
     """Closes a connection whose response failed halfway; the cause was already logged, without secrets."""
 
 
-def _is_trusted_origin(scope: "Scope", host: str | None) -> bool:
+def _is_trusted_origin(scope: Scope, host: str | None) -> bool:
     """Return whether a request that changes something comes from a page of the dashboard, or a program with a token.
 
     Browsers and the dashboard's pages never send such a token.

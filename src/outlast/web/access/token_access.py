@@ -47,8 +47,7 @@ class Tokens:
         given = {Role.OPERATOR: (VARIABLE, operator), Role.READER: (READ_VARIABLE, reader)}
         self._hashes = {role: _hash_secret(_check_token(*each)) for role, each in given.items() if each[1] is not None}
         if operator is not None and operator == reader:
-            message = f"{VARIABLE} and {READ_VARIABLE} are the same; readers need a token of their own"
-            raise ConfigError(message)
+            raise ConfigError(f"{VARIABLE} and {READ_VARIABLE} are the same; readers need a token of their own")
 
     def __bool__(self) -> bool:
         return bool(self._hashes)
@@ -93,11 +92,9 @@ class OneTimeLinks:
 def _check_token(name: str, secret: str | None) -> str:
     thing: object = secret
     if not isinstance(thing, str) or not thing.strip() or thing != thing.strip() or not thing.isprintable():
-        message = f"{name} is empty, not a text, or has spaces around it; make one: {_TOKEN_COMMAND}"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is empty, not a text, or has spaces around it; make one: {_TOKEN_COMMAND}")
     if len(thing) < MIN_TOKEN_CHARS:
-        message = f"{name} is shorter than {MIN_TOKEN_CHARS} characters; make a longer one: {_TOKEN_COMMAND}"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is shorter than {MIN_TOKEN_CHARS} characters; make a longer one: {_TOKEN_COMMAND}")
     return thing
 
 

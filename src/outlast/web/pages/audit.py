@@ -1,13 +1,13 @@
 """The page of the audit log: who did what by hand, when and why."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from outlast.ports.triage import AuditEntry
 from outlast.queue.masking import masked_text, masked_value
+from outlast.report.text_format import shortened
 from outlast.web.filters import row_param, text_param
-from outlast.web.routing import ActionRoute, PageRequest, PageRoute
+from outlast.web.routing import PageData, PageRequest, PageRoute
 
 _ROWS = 50
 _MAX_DETAIL_CHARS = 300
@@ -20,22 +20,7 @@ _SUBJECT_PAGES = {
 }
 
 
-class AuditLine(NamedTuple):
-    """An audit entry as the page shows it, masked.
-
-    Attributes:
-        detail: Details in one line.
-        page: Name of the subject's page; empty for none.
-        params: Parameters of that page.
-    """
-
-    entry: AuditEntry
-    detail: str
-    page: str
-    params: dict[str, str]
-
-
-def read_audit(request: PageRequest) -> Mapping[str, Any]:
+def read_audit(request: PageRequest) -> PageData:
     """Return a page of audit entries, newest first."""
     query = request.query
     subject, action = text_param(query, "subject"), text_param(query, "action")
@@ -49,15 +34,20 @@ def read_audit(request: PageRequest) -> Mapping[str, Any]:
     }
 
 
-def _audit_line(entry: AuditEntry) -> AuditLine:
+def _audit_line(entry: AuditEntry) -> PageData:
+    """Return an entry as the page shows it, masked, and the page of its subject; empty for none."""
     kind, _, subject_id = entry.subject.partition(":")
     page, name = _SUBJECT_PAGES.get(kind, ("", ""))
     known = bool(page and subject_id) and (name != "number" or subject_id.isdigit())
     masked = masked_value(json.dumps(entry.detail, default=str))
     detail = ", ".join(f"{name.replace('_', ' ')} {_detail_text(value)}" for name, value in masked.items())
     shown = entry._replace(detail={}, subject=masked_text(entry.subject), reason=masked_text(entry.reason))
-    cut = detail if len(detail) <= _MAX_DETAIL_CHARS else f"{detail[: _MAX_DETAIL_CHARS - 1]}…"
-    return AuditLine(shown, cut, page if known else "", {name: subject_id} if known else {})
+    return {
+        "entry": shown,
+        "detail": shortened(detail, _MAX_DETAIL_CHARS),
+        "page": page if known else "",
+        "params": {name: subject_id} if known else {},
+    }
 
 
 def _detail_text(value: Any) -> str:
@@ -68,5 +58,5 @@ def _detail_text(value: Any) -> str:
     return {True: "yes", False: "no", None: "none"}.get(value, str(value))
 
 
-PAGES: tuple[PageRoute, ...] = (PageRoute("audit", "/audit", "audit.html", read_audit),)
-ACTIONS: tuple[ActionRoute, ...] = ()
+PAGES = (PageRoute("audit", "/audit", "audit.html", read_audit),)
+ACTIONS = ()

@@ -1,14 +1,13 @@
 """The pages of dead letters: the list, one dead letter, and the form that edits its arguments."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Sequence
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from outlast.errors import ConfigError, PayloadError
-from outlast.ports.read_rows import MAX_ROWS_SCANNED, DeadLetterLine
+from outlast.ports.read_rows import MAX_ROWS_SCANNED
 from outlast.ports.rows import DeadLetter, DeadLetterFilter
 from outlast.queue.dead_letters import Handled
 from outlast.queue.masking import masked_text, masked_value
@@ -25,17 +24,19 @@ from outlast.report.dead_letters import (
     handled_text,
     patch_operations,
 )
-from outlast.web.filters import DEAD_LETTER_PARAMS, dead_letter_filter, form_text, return_path, selected_rows
+from outlast.web.filters import DEAD_LETTER_PARAMS, dead_letter_filter, return_path, selected_rows
 from outlast.web.routing import (
     ActionResult,
     ActionRoute,
     FormError,
     NotFoundError,
+    PageData,
     PageRequest,
     PageRoute,
-    parse_row_number,
+    Query,
+    require,
 )
-from outlast.web.task_view import audit_views, edit_views, masked_line, payload_text, task_view
+from outlast.web.task_view import audit_views, edit_views, mask_optional, masked_line, payload_text, task_view
 
 _PATH = "/dead-letters"
 _EDIT_PAGE = "edit_dead_letter"
@@ -43,7 +44,7 @@ _ROWS = 40
 _MAX_CONFLICTS = 50  # more numbers would make the URL too long
 
 
-def read_dead_letters(request: PageRequest) -> Mapping[str, Any]:
+def read_dead_letters(request: PageRequest) -> PageData:
     """Return a page of dead letters, newest first, and the values they can be filtered by."""
     store, query = request.app.store, request.query
     criteria = dead_letter_filter(query, store.now(), _ROWS)
@@ -54,7 +55,7 @@ def read_dead_letters(request: PageRequest) -> Mapping[str, Any]:
     if not counted:
         tasks, categories = ([each._replace(size=None) for each in some] for some in (tasks, categories))
     return {
-        "rows": [_mask_line(row) for row in found.rows],
+        "rows": [row._replace(error_message=masked_line(row.error_message)) for row in found.rows],
         "next": found.next,
         "looked": found.looked,
         "stopped": found.next is not None and len(found.rows) < _ROWS,
@@ -81,11 +82,7 @@ def _command_filters(criteria: DeadLetterFilter) -> dict[str, str]:
     return filter_params(criteria) | {name: at.isoformat() for name, at in times.items() if at is not None}
 
 
-def _mask_line(row: DeadLetterLine) -> DeadLetterLine:
-    return row._replace(error_message=masked_line(row.error_message))
-
-
-def _conflicting_rows(query: Mapping[str, str]) -> list[int]:
+def _conflicting_rows(query: Query) -> list[int]:
     """Return the numbers of the dead letters that the previous action could not replay."""
     texts = query.get("stayed", "").split(",")[:_MAX_CONFLICTS]
     return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 20]  # noqa: PLR2004  # digits
@@ -93,23 +90,18 @@ def _conflicting_rows(query: Mapping[str, str]) -> list[int]:
 
 def replay_selected(request: PageRequest) -> ActionResult:
     """Replay the selected dead letters, each in its own transaction."""
-    triage = request.app.dead_letters
-    return _handle_selected(
-        request, "replayed", partial(triage.replay, who=request.who, why=form_text(request.form, "why"))
-    )
+    return _handle_selected(request, "replayed", request.app.dead_letters.replay)
 
 
 def discard_selected(request: PageRequest) -> ActionResult:
     """Discard the selected dead letters."""
-    triage = request.app.dead_letters
-    return _handle_selected(
-        request, "discarded", partial(triage.discard, who=request.who, why=form_text(request.form, "why"))
-    )
+    return _handle_selected(request, "discarded", request.app.dead_letters.discard)
 
 
-def _handle_selected(request: PageRequest, word: str, act: Callable[[int], Iterable[Handled]]) -> ActionResult:
+def _handle_selected(request: PageRequest, word: str, act: Callable[..., Sequence[Handled]]) -> ActionResult:
+    why = request.text("why")
     numbers = selected_rows(request.form, "dead letter")
-    handled = [each for number in numbers for each in act(number)]
+    handled = [each for number in numbers for each in act(number, who=request.who, why=why)]
     outcomes: dict[str, list[int]] = {word: [], "conflict": [], "gone": []}
     for each in handled:
         outcomes[each.outcome].append(each.id)
@@ -118,7 +110,7 @@ def _handle_selected(request: PageRequest, word: str, act: Callable[[int], Itera
     return ActionResult(handled_text(word, handled), to, outcomes, ok=len(outcomes[word]) == len(numbers))
 
 
-def read_dead_letter(request: PageRequest) -> Mapping[str, Any]:
+def read_dead_letter(request: PageRequest) -> PageData:
     """Return a dead letter with the history of its task.
 
     Raises:
@@ -135,8 +127,8 @@ def read_dead_letter(request: PageRequest) -> Mapping[str, Any]:
             failure={},
             traceback=masked_text(dead_letter.traceback),
             error_message=masked_text(dead_letter.error_message),
-            resource=None if dead_letter.resource is None else masked_text(dead_letter.resource),
-            unique_key=None if dead_letter.unique_key is None else masked_text(dead_letter.unique_key),
+            resource=mask_optional(dead_letter.resource),
+            unique_key=mask_optional(dead_letter.unique_key),
         ),
         "payload": payload,
         "payload_cut": cut,
@@ -152,54 +144,37 @@ def read_dead_letter(request: PageRequest) -> Mapping[str, Any]:
 
 
 def _find_dead_letter(request: PageRequest) -> DeadLetter:
-    dead_letter = request.app.store.dead_letter(parse_row_number(request.path["number"]))
-    if dead_letter is None:
-        message = f"dead letter {request.path['number']} does not exist: it may have been replayed, discarded or pruned"
-        raise NotFoundError(message)
-    return dead_letter
+    message = f"dead letter {request.path['number']} does not exist: it may have been replayed, discarded or pruned"
+    return require(request.app.store.dead_letter(request.row_number()), message)
 
 
 def replay_one(request: PageRequest) -> ActionResult:
     """Replay a dead letter: queue its task again."""
-    dead_letter = _find_dead_letter(request)
-    why = form_text(request.form, "why")
-    outcome = request.app.dead_letters.replay(dead_letter.id, who=request.who, why=why)[0].outcome
-    data = {"outcome": outcome, "number": dead_letter.id, "task": dead_letter.original_task_id}
-    if outcome == "conflict":
-        message = f"dead letter {dead_letter.id} stayed: its unique key is taken by another live task"
-        return ActionResult(message, f"{_PATH}/{dead_letter.id}", data, ok=False)
-    if outcome == "gone":
-        message = f"dead letter {dead_letter.id} does not exist any more: someone else has just handled it"
-        raise NotFoundError(message)
-    task_id = dead_letter.original_task_id
-    message = f"dead letter {dead_letter.id} was replayed: task {task_id} is queued again, with its history"
+    number, task_id, data = _handle_one(request, request.app.dead_letters.replay)
+    if data["outcome"] == "conflict":
+        message = f"dead letter {number} stayed: its unique key is taken by another live task"
+        return ActionResult(message, f"{_PATH}/{number}", data, ok=False)
+    message = f"dead letter {number} was replayed: task {task_id} is queued again, with its history"
     return ActionResult(message, f"/tasks/{task_id}", data)
 
 
 def discard_one(request: PageRequest) -> ActionResult:
     """Discard a dead letter."""
+    number, _, data = _handle_one(request, request.app.dead_letters.discard)
+    return ActionResult(f"dead letter {number} was discarded", _PATH, data)
+
+
+def _handle_one(request: PageRequest, act: Callable[..., Sequence[Handled]]) -> tuple[int, int, PageData]:
+    """Replay or discard a dead letter; return its number, the number of its task, and the data of the result."""
     dead_letter = _find_dead_letter(request)
-    why = form_text(request.form, "why")
-    outcome = request.app.dead_letters.discard(dead_letter.id, who=request.who, why=why)[0].outcome
+    number, task_id = dead_letter.id, dead_letter.original_task_id
+    outcome = act(number, who=request.who, why=request.text("why"))[0].outcome
     if outcome == "gone":
-        message = f"dead letter {dead_letter.id} does not exist any more: someone else has just handled it"
-        raise NotFoundError(message)
-    data = {"outcome": outcome, "number": dead_letter.id, "task": dead_letter.original_task_id}
-    return ActionResult(f"dead letter {dead_letter.id} was discarded", _PATH, data)
+        raise NotFoundError(f"dead letter {number} does not exist any more: someone else has just handled it")
+    return number, task_id, {"outcome": outcome, "number": number, "task": task_id}
 
 
-class FieldView(NamedTuple):
-    """A form field as the page shows it: an `ArgumentField` without its path."""
-
-    name: str
-    label: str
-    kind: str
-    text: str
-    masked: bool
-    lines: int
-
-
-def read_edit(request: PageRequest) -> Mapping[str, Any]:
+def read_edit(request: PageRequest) -> PageData:
     """Return the arguments of a dead letter as a form.
 
     Raises:
@@ -208,7 +183,7 @@ def read_edit(request: PageRequest) -> Mapping[str, Any]:
     dead_letter = _find_dead_letter(request)
     fields = _argument_fields(dead_letter)
     payload, cut = payload_text(dead_letter.parameters)
-    typed = {name: values[0] for name, values in request.form.items() if values}
+    typed = request.typed()
     version = _arguments_version(request, dead_letter)
     if typed.get("version", str(version)) != str(version):
         typed = {}  # someone else has changed the arguments since this was typed
@@ -228,10 +203,10 @@ def read_edit(request: PageRequest) -> Mapping[str, Any]:
     }
 
 
-def _field_view(field: ArgumentField, typed: Mapping[str, str]) -> FieldView:
-    """Return a field with the text that was typed into it, if any."""
-    view = FieldView(field.name, field.label, field.kind, field.text, field.masked, field.lines)
-    return view._replace(text=typed.get(field.name, field.text))
+def _field_view(field: ArgumentField, typed: Query) -> PageData:
+    """Return a field without its path, with the text that was typed into it, if any."""
+    view = field._asdict() | {"text": typed.get(field.name, field.text)}
+    return {name: value for name, value in view.items() if name != "path"}
 
 
 def _parse_arguments(dead_letter: DeadLetter) -> Any:
@@ -263,14 +238,14 @@ def save_edit(request: PageRequest) -> ActionResult:
         NotFoundError: If there is no dead letter with that number.
     """
     dead_letter = _find_dead_letter(request)
-    app, why = request.app, form_text(request.form, "why")
-    version = "".join(request.form.get("version", [])[:1])
+    app, why = request.app, request.text("why")
+    version = request.field("version")
     if version and version != str(_arguments_version(request, dead_letter)):
-        message = "someone else has changed the arguments since you opened this form; it shows the current ones"
-        raise FormError(message, _EDIT_PAGE)
+        raise FormError(
+            "someone else has changed the arguments since you opened this form; it shows the current ones", _EDIT_PAGE
+        )
     if not why:
-        message = "give a reason; it is kept with the edit"
-        raise FormError(message, _EDIT_PAGE)
+        raise FormError("give a reason; it is kept with the edit", _EDIT_PAGE)
     patch = _submitted_patch(request, dead_letter)
     definition = app.tasks_by_name.get(dead_letter.task_type)
     try:
@@ -291,7 +266,7 @@ def save_edit(request: PageRequest) -> ActionResult:
 
 def _submitted_patch(request: PageRequest, dead_letter: DeadLetter) -> list[Any]:
     """Return the patch from the form fields, followed by the operations of the field ``patch``."""
-    typed = {name: values[0] for name, values in request.form.items() if values}
+    typed = request.typed()
     try:
         patch: list[Any] = list(patch_operations(_argument_fields(dead_letter), typed))
         if text := typed.get("patch", "").strip():
@@ -300,11 +275,12 @@ def _submitted_patch(request: PageRequest, dead_letter: DeadLetter) -> list[Any]
     except FieldError as error:
         raise FormError(masked_text(str(error)), _EDIT_PAGE) from None
     except (ValueError, RecursionError):
-        message = 'the patch is not valid JSON; write a list such as [{"op": "replace", "path": "/url", "value": "…"}]'
-        raise FormError(message, _EDIT_PAGE) from None
+        raise FormError(
+            'the patch is not valid JSON; write a list such as [{"op": "replace", "path": "/url", "value": "…"}]',
+            _EDIT_PAGE,
+        ) from None
     if not patch:
-        message = "nothing was changed"
-        raise FormError(message, _EDIT_PAGE)
+        raise FormError("nothing was changed", _EDIT_PAGE)
     return patch
 
 

@@ -1,13 +1,11 @@
 """The pages of failures: groups of failures with one cause, one group, and suggested rules."""
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
 from urllib.parse import quote
 
 from outlast.classify import default_classifier
 from outlast.errors import ConfigError
-from outlast.ports.read_rows import FailureFilter
+from outlast.ports.read_rows import FailureFilter, FailureGroup
 from outlast.ports.rows import Attempt
 from outlast.queue.failure_groups import LARGEST_GROUPS, sampled_groups
 from outlast.queue.masking import masked_text
@@ -16,17 +14,19 @@ from outlast.report.dead_letters import form_time
 from outlast.report.flow import series_of, steps_of
 from outlast.report.text_format import CATEGORIES, span
 from outlast.web.charts import category_series, sparkline, stacked_chart
-from outlast.web.filters import choice_param, duration_field, form_text, text_param, time_param
+from outlast.web.filters import choice_param, duration_field, text_param, time_param
 from outlast.web.pages.overview import DAY, HALF_HOUR, group_lines
-from outlast.web.routing import ActionResult, ActionRoute, InvalidInputError, NotFoundError, PageRequest, PageRoute
+from outlast.web.routing import (
+    ActionResult,
+    ActionRoute,
+    InvalidInputError,
+    NotFoundError,
+    PageData,
+    PageRequest,
+    PageRoute,
+    require,
+)
 from outlast.web.task_view import masked_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from outlast.ports.read_rows import FailureGroup
-    from outlast.queue.dead_letters import DeadLetterTriage
-
 
 _ORDERS = ("latest", "largest")
 _STANDINGS = ("open", "acknowledged", "snoozed")
@@ -36,19 +36,7 @@ _SAMPLES = 20
 _MAX_NOTE_CHARS = 2_000
 
 
-class AttemptSample(NamedTuple):
-    """A failed attempt as the page of its group shows it, masked."""
-
-    task_id: int
-    attempt: int
-    outcome: str
-    worker_id: str | None
-    finished_at: datetime
-    error_message: str
-    delay: float | None
-
-
-def _read_failures(request: PageRequest) -> Mapping[str, Any]:
+def _read_failures(request: PageRequest) -> PageData:
     query, store = request.query, request.app.store
     now = store.now()
     order = choice_param(query, "order", _ORDERS) or "latest"
@@ -86,54 +74,37 @@ def _read_failures(request: PageRequest) -> Mapping[str, Any]:
     }
 
 
-def _read_failure(request: PageRequest) -> Mapping[str, Any]:
+def _read_failure(request: PageRequest) -> PageData:
     store, fingerprint = request.app.store, request.path["fingerprint"]
-    group = store.failure(fingerprint)
-    if group is None:
-        message = f"failure group {fingerprint:.100} does not exist"
-        raise NotFoundError(message)
+    group = require(store.failure(fingerprint), f"failure group {fingerprint:.100} does not exist")
     now = store.now()
     points = store.failure_flow([fingerprint], window=DAY, step=HALF_HOUR).get(fingerprint, [])
     (line,) = group_lines([group], {fingerprint: points}, now)
     samples = store.failure_samples(fingerprint, _SAMPLES)
     steps = steps_of(now, DAY, HALF_HOUR)
     series = category_series({group.error_category: series_of(points, steps, HALF_HOUR)}, "dead_letters")
+    failure = samples[0].failure if samples else {}
+    masked = {name: masked_text(value) if isinstance(value, str) else value for name, value in failure.items()}
     linked = [each._replace(params={"group": fingerprint}) for each in series]
     return {
         "group": line,
-        "verdict": stored_judgement(group.error_category, _mask_failure(samples[0].failure) if samples else {}),
+        "verdict": stored_judgement(group.error_category, masked),
         "traceback": masked_text(next((sample.traceback for sample in samples if sample.traceback), "")),
         "message": masked_text(samples[0].error_message) if samples else line.error_message,
         "samples": [_attempt_sample(sample) for sample in samples],
         "_trend": stacked_chart("trend", "Failures in the last 24 hours", linked, steps, HALF_HOUR),
-        "_other": _sampled_task_count(samples),
+        "_other": len({sample.task_id for sample in samples}),
     }
 
 
-def _mask_failure(failure: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: masked_text(value) if isinstance(value, str) else value for name, value in failure.items()}
-
-
-def _attempt_sample(attempt: Attempt) -> AttemptSample:
-    return AttemptSample(
-        attempt.task_id,
-        attempt.attempt,
-        attempt.outcome,
-        attempt.worker_id,
-        attempt.finished_at,
-        masked_line(attempt.error_message),
-        attempt.delay,
-    )
-
-
-def _sampled_task_count(samples: list[Attempt]) -> int:
-    """Return how many different tasks the samples belong to."""
-    return len({sample.task_id for sample in samples})
+def _attempt_sample(attempt: Attempt) -> PageData:
+    names = ("task_id", "attempt", "outcome", "worker_id", "finished_at", "error_message", "delay")
+    return {name: getattr(attempt, name) for name in names} | {"error_message": masked_line(attempt.error_message)}
 
 
 def acknowledge(request: PageRequest) -> ActionResult:
     """Acknowledge a group: stop alerting about it. It reopens when it fails again."""
-    return _update_group(request, lambda triage, group: triage.acknowledge(group, who=request.who), "acknowledged")
+    return _update_group(request, "acknowledged", request.app.dead_letters.acknowledge)
 
 
 def snooze(request: PageRequest) -> ActionResult:
@@ -142,16 +113,13 @@ def snooze(request: PageRequest) -> ActionResult:
     Raises:
         InvalidInputError: If the form field ``for`` is not a duration.
     """
-    text = form_text(request.form, "for") or "24h"
-    seconds = duration_field(text, "for")
-    return _update_group(
-        request, lambda triage, group: triage.snooze(group, seconds, who=request.who), f"snoozed for {span(seconds)}"
-    )
+    seconds = duration_field(request.text("for") or "24h", "for")
+    return _update_group(request, f"snoozed for {span(seconds)}", request.app.dead_letters.snooze, seconds)
 
 
 def reopen(request: PageRequest) -> ActionResult:
     """Reopen a group: alert about it again."""
-    return _update_group(request, lambda triage, group: triage.snooze(group, 0.0, who=request.who), "reopened")
+    return _update_group(request, "reopened", request.app.dead_letters.snooze, 0.0)
 
 
 def note(request: PageRequest) -> ActionResult:
@@ -160,37 +128,36 @@ def note(request: PageRequest) -> ActionResult:
     Raises:
         InvalidInputError: If it is too long.
     """
-    text = form_text(request.form, "note", _MAX_NOTE_CHARS)
+    text = request.text("note", _MAX_NOTE_CHARS)
     message = "the note was saved" if text else "the note was removed"
-    return _update_group(request, lambda triage, group: triage.note(group, text, who=request.who), message)
+    return _update_group(request, message, request.app.dead_letters.note, text)
 
 
 def _update_group(
-    request: PageRequest, update: "Callable[[DeadLetterTriage, str], FailureGroup]", done: str
+    request: PageRequest, done: str, update: Callable[..., FailureGroup], *arguments: object
 ) -> ActionResult:
     fingerprint = request.path["fingerprint"]
     try:
-        group = update(request.app.dead_letters, fingerprint)
+        group = update(fingerprint, *arguments, who=request.who)
     except LookupError:
-        message = f"failure group {fingerprint:.100} does not exist"
-        raise NotFoundError(message) from None
+        raise NotFoundError(f"failure group {fingerprint:.100} does not exist") from None
     except ConfigError as error:
         raise InvalidInputError(str(error)) from None
     data = {"group": fingerprint, "standing": group.standing(request.app.store.now())}
     return ActionResult(done, f"/failures/{quote(fingerprint, safe='')}", data)
 
 
-def _read_suggestions(request: PageRequest) -> Mapping[str, Any]:
+def _read_suggestions(request: PageRequest) -> PageData:
     found = suggestions(sampled_groups(request.app.store), default_classifier().rules)
     return {"suggestions": found, "looked": LARGEST_GROUPS}
 
 
-PAGES: tuple[PageRoute, ...] = (
+PAGES = (
     PageRoute("failures", "/failures", "failures.html", _read_failures),
     PageRoute("failure", "/failures/{fingerprint}", "failure.html", _read_failure),
     PageRoute("suggestions", "/suggestions", "suggestions.html", _read_suggestions),
 )
-ACTIONS: tuple[ActionRoute, ...] = (
+ACTIONS = (
     ActionRoute("acknowledge_group", "/failures/{fingerprint}/acknowledge", acknowledge),
     ActionRoute("snooze_group", "/failures/{fingerprint}/snooze", snooze),
     ActionRoute("reopen_group", "/failures/{fingerprint}/reopen", reopen),

@@ -2,19 +2,16 @@
 
 import platform
 import sqlite3
-from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 import outlast
 from outlast.health import Finding, HealthChecker
-from outlast.ports.rows import WorkerRow
 from outlast.ports.store import Store
 from outlast.queue.masking import masked_text
 from outlast.report.text_format import counted, span, store_location
-from outlast.web.routing import PageRequest, PageRoute
+from outlast.web.routing import PageData, PageRequest, PageRoute
 
 _CHECKER_KEY = "health checker"
 _LATE_SECONDS = 300.0  # an alert that waits longer is a problem
@@ -40,14 +37,14 @@ _MEANINGS = {
 }
 
 
-def _read_health(request: PageRequest) -> Mapping[str, Any]:
+def _read_health(request: PageRequest) -> PageData:
     report = _checker(request).report()
     checks = [
         {
             "name": name,
             "title": _TITLES.get(name, name),
             "meaning": _MEANINGS.get(name, ""),
-            "state": "unhealthy" if not found.ok else "degraded" if found.degraded else "ok",
+            "state": _state(found),
             "detail": masked_text(found.detail),
         }
         for name, found in report.checks.items()
@@ -61,17 +58,19 @@ def _read_health(request: PageRequest) -> Mapping[str, Any]:
     }
 
 
+def _state(found: Finding) -> str:
+    if not found.ok:
+        return "unhealthy"
+    return "degraded" if found.degraded else "ok"
+
+
 def _checker(request: PageRequest) -> HealthChecker:
     """Return the checker of the site. All viewers share it, so that a check that hangs hangs only once."""
     known = request.site_state.get(_CHECKER_KEY)
     if isinstance(known, HealthChecker):
         return known
     app = request.app
-    checks: dict[str, Callable[[Store], Finding]] = {
-        "tables": _check_tables,
-        "workers": _check_workers,
-        "alerts": _check_alerts,
-    }
+    checks = {"tables": _check_tables, "workers": _check_workers, "alerts": _check_alerts}
     made = HealthChecker.for_app(app, checks={name: partial(check, app.store) for name, check in checks.items()})
     shared = request.site_state.setdefault(_CHECKER_KEY, made)  # another request may have been quicker
     return shared if isinstance(shared, HealthChecker) else made
@@ -90,7 +89,10 @@ def _check_workers(store: Store) -> Finding:
         waits = store.pulse(window=60.0, step=60.0).oldest_ready is not None
         return Finding(ok=True, detail=f"no worker is alive{', and tasks wait' if waits else ''}", degraded=waits)
     silent = len(known) - len(alive)
-    detail = f"{counted(len(alive), 'worker')} alive{_running_tasks_text(alive)}"
+    held = sum(each.tasks for each in alive)
+    detail = f"{counted(len(alive), 'worker')} alive"
+    if held:
+        detail += f", {counted(held, 'task')} claimed"
     return Finding(ok=True, detail=f"{detail}, {silent} silent" if silent else detail, degraded=silent > 0)
 
 
@@ -102,11 +104,6 @@ def _check_alerts(store: Store) -> Finding:
     more = " or more" if len(waiting) == _MAX_ALERTS else ""
     detail = f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest for {span(oldest)}"
     return Finding(ok=True, detail=detail, degraded=oldest > _LATE_SECONDS)
-
-
-def _running_tasks_text(workers: list[WorkerRow]) -> str:
-    held = sum(each.tasks for each in workers)
-    return f", {counted(held, 'task')} claimed" if held else ""
 
 
 def _schema_version(store: object) -> int | None:

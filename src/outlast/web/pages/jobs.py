@@ -2,8 +2,6 @@
 
 import sys
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
 
 from outlast.app import App
 from outlast.ports.job_rows import Run, RunState, TargetRow, TargetStatus
@@ -12,8 +10,8 @@ from outlast.ports.read_rows import Page as Rows
 from outlast.queue.masking import masked_text, masked_value
 from outlast.report import job_runs
 from outlast.web.filters import choice_param, text_param
-from outlast.web.routing import DIGEST_MARK, NotFoundError, PageRequest, PageRoute, name_key
-from outlast.web.task_view import masked_line
+from outlast.web.routing import DIGEST_MARK, NotFoundError, PageData, PageRequest, PageRoute, name_key, require
+from outlast.web.task_view import mask_optional, masked_line
 
 _ROWS = 30
 _TARGETS = 30
@@ -24,25 +22,16 @@ _SEARCH_BATCH = 5_000  # targets that one statement reads when searching for one
 _MAX_LATER_RUNS = 200  # runs of a job that are searched for a later one
 _JOB_PLACEHOLDER = "MODULE:JOB"  # a store has the name of a job, but not the location of its code
 _UNFINISHED = (TargetStatus.FAILED, TargetStatus.DEFERRED)
-_FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
 
 
-def _read_jobs(request: PageRequest) -> Mapping[str, Any]:
+def _read_jobs(request: PageRequest) -> PageData:
     store = request.app.store
     job, before = _job_param(request), text_param(request.query, "before")
     found = store.runs(job, _ROWS + 1, before)
-    rows, now = found[:_ROWS], store.now()
-    holders: dict[str, str | None] = {}
-    lines = []
-    for run in rows:
-        holder = None
-        if run.state is RunState.RUNNING and run.job not in holders:
-            holder = holders[run.job] = _holder(request.app, run)
-        counted = store.target_counts(run.id) if run.summary is None else {}
-        lines.append(_run_line(run, holder, counted, now))
+    rows = found[:_ROWS]
     names = {*request.app.jobs_by_name, *(run.job for run in rows), *([job] if job else [])}
     return {
-        "rows": lines,
+        "rows": [_run_line(view) for view in job_runs.run_views(store, rows, store.now())],
         "next": rows[-1].id if len(found) > _ROWS else None,
         "job": None if job is None else name_key(job),
         "before": before,
@@ -60,28 +49,33 @@ def _job_param(request: PageRequest) -> str | None:
     return next((name for name in known if name_key(name) == job), job)
 
 
-def _read_run(request: PageRequest) -> Mapping[str, Any]:
+def _read_run(request: PageRequest) -> PageData:
     store, run_id = request.app.store, request.path["run"]
-    run = store.run(run_id)
-    if run is None:
-        message = f"run {run_id:.100} does not exist; old runs are pruned"
-        raise NotFoundError(message)
+    run = require(store.run(run_id), f"run {run_id:.100} does not exist; old runs are pruned")
     status = choice_param(request.query, "status", [str(each) for each in _UNFINISHED])
     group, after = text_param(request.query, "group"), request.query.get("after")
-    holder, now = _holder(request.app, run) if run.state is RunState.RUNNING else None, store.now()
-    counted = store.target_counts(run.id) if run.summary is None else {}
-    line = _run_line(run, holder, counted, now)
-    counts, state = line["counts"], line["state"]
+    (view,) = job_runs.run_views(store, [run], store.now())
+    counts, state = view.counts, view.state
     left = counts["failed_targets"] + counts["deferred_targets"]
     job = request.app.jobs_by_name.get(run.job)
     after_id = _target_param(request.app, run.id, after)
     targets = _targets(request.app, run.id, status, group, after_id) if left else Rows([], None, 0)
     return {
-        "run": line,
-        "holder": None if holder is None else masked_text(holder),
+        "run": _run_line(view),
+        "holder": mask_optional(view.holder),
         "verdict": job_runs.gate_line(_masked_run(run), state, counts, job.gate if job is not None else None),
         "summary": _summary_figures(run),
-        "groups": [_group_line(*each) for each in store.failure_groups(run.id, _GROUPS)] if left else [],
+        "groups": [
+            {
+                "fingerprint": fingerprint,
+                "size": size,
+                "category": row.category or "unknown",
+                "origin": row.origin,
+                "error": _error_text(row),
+                "source_id": masked_line(row.source_id),
+            }
+            for fingerprint, size, row in (store.failure_groups(run.id, _GROUPS) if left else ())
+        ],
         "targets": [_target_line(row) for row in targets.rows],
         "next": None if targets.next is None else name_key(targets.next),
         "looked": targets.looked,
@@ -93,15 +87,13 @@ def _read_run(request: PageRequest) -> Mapping[str, Any]:
     }
 
 
-def _run_line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int], now: datetime) -> dict[str, Any]:
+def _run_line(view: job_runs.JobRunView) -> PageData:
     """Return a run as the list shows it, masked."""
-    state = job_runs.run_state(run, holder)
-    counts = job_runs.target_counts(run, counted)
-    rate = (run.summary or {}).get("failure_rate")
+    run, state, counts = view.run, view.state, view.counts
     return {
         "id": run.id,
         "job": masked_line(run.job),
-        "entity": None if run.entity is None else masked_text(run.entity),
+        "entity": mask_optional(run.entity),
         "env": masked_text(run.env),
         "parent": run.parent,
         "state": state,
@@ -109,20 +101,12 @@ def _run_line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int],
         "exit_code": run.exit_code,
         "total": run.total if run.ended_at is not None else sum(counts.values()),
         "counts": counts,
-        "failure_rate": None if rate is None else float(rate),
+        "failure_rate": view.failure_rate,
         "reasons": _reasons(run),
-        "seconds": job_runs.run_seconds(run, state, now),
+        "seconds": view.seconds,
         "started_at": run.started_at,
         "ended_at": run.ended_at,
     }
-
-
-def _holder(app: App, run: Run) -> str | None:
-    """Return the holder of a run that is stored as running; None if a later run has started or nobody has the lock."""
-    newest = next(
-        (each.id for each in app.store.runs(run.job, _MAX_LATER_RUNS) if each.state is RunState.RUNNING), None
-    )
-    return app.store.job_holder(run.job) if newest == run.id else None
 
 
 def _target_param(app: App, run_id: str, key: str | None) -> str | None:
@@ -139,8 +123,7 @@ def _target_param(app: App, run_id: str, key: str | None) -> str | None:
             if name_key(row.source_id) == key:
                 return row.source_id
         after = batch[-1].source_id
-    message = "that position in the list does not exist any more; go back to the first page"
-    raise NotFoundError(message)
+    raise NotFoundError("that position in the list does not exist any more; go back to the first page")
 
 
 def _targets(app: App, run_id: str, status: str | None, group: str | None, after: str | None) -> Rows[TargetRow]:
@@ -161,7 +144,7 @@ def _targets(app: App, run_id: str, status: str | None, group: str | None, after
     return Rows(found, after, looked)
 
 
-def _target_line(row: TargetRow) -> dict[str, Any]:
+def _target_line(row: TargetRow) -> PageData:
     return {
         "source_id": masked_line(row.source_id),
         "status": row.status,
@@ -177,26 +160,15 @@ def _target_line(row: TargetRow) -> dict[str, Any]:
     }
 
 
-def _group_line(fingerprint: str, size: int, row: TargetRow) -> dict[str, Any]:
-    return {
-        "fingerprint": fingerprint,
-        "size": size,
-        "category": row.category or "unknown",
-        "origin": row.origin,
-        "error": _error_text(row),
-        "source_id": masked_line(row.source_id),
-    }
-
-
 def _error_text(row: TargetRow) -> str:
     return masked_line(": ".join(each for each in (row.error_type, row.error_message) if each))
 
 
-def _summary_figures(run: Run) -> dict[str, Any] | None:
+def _summary_figures(run: Run) -> PageData | None:
     """Return the figures of an ended run's summary, which another version may have written; None without one."""
     if run.summary is None:
         return None
-    figures = {name: run.summary.get(name) for name in _FIGURES if run.summary.get(name)}
+    figures = {name: run.summary.get(name) for name in job_runs.ETL_FIGURES if run.summary.get(name)}
     own = run.summary.get("figures")
     figures |= {masked_text(str(name)): count for name, count in own.items()} if isinstance(own, dict) else {}
     return {
@@ -232,7 +204,7 @@ def _job_reference(app: App, name: str) -> str:
     return _JOB_PLACEHOLDER
 
 
-def _comparison(app: App, run: Run) -> dict[str, Any] | None:
+def _comparison(app: App, run: Run) -> PageData | None:
     """Return how a run differs from its parent: as stored in its summary, or computed now. None without a parent."""
     if run.parent is None:
         return None

@@ -1,18 +1,26 @@
 """The overview page: the headline, charts of failures and throughput, failing groups, waits and recent changes."""
 
 from collections import deque
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.ports.read_rows import BreakerRow, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Pulse
 from outlast.queue.masking import masked_text
 from outlast.report.breakers import breakers_by_resource
-from outlast.report.flow import Flow, event_count, failed_attempts, flow_of, is_new_store, series_of, steps_of
+from outlast.report.flow import (
+    Flow,
+    FlowCounts,
+    event_count,
+    failed_attempts,
+    flow_of,
+    is_new_store,
+    series_of,
+    steps_of,
+)
 from outlast.report.overview import headline, is_rise, recent_changes
 from outlast.web.charts import Chart, Series, category_series, sparkline, stacked_chart
-from outlast.web.routing import ActionRoute, PageRequest, PageRoute
+from outlast.web.routing import PageData, PageRequest, PageRoute
 from outlast.web.task_view import masked_line
 
 if TYPE_CHECKING:
@@ -75,7 +83,7 @@ class WaitingResource(NamedTuple):
     how: str
     until: datetime | None
     reason: str
-    tasks: int
+    tasks: int = 0
 
 
 class Board(NamedTuple):
@@ -129,14 +137,14 @@ class BoardReader:
         self._steps.append(self._read_breakers)
 
     def _read_breakers(self) -> None:
-        cooling = [_UnavailableResource(row.resource, "cooldown", row.until, row.reason) for row in self._cooldowns]
+        cooling = [WaitingResource(row.resource, "cooldown", row.until, row.reason) for row in self._cooldowns]
         unavailable = [*cooling, *_open_breakers(self._store.breakers(), self._now)][:_SHOWN_WAITS]
         self._steps.extend(partial(self._count_tasks, each) for each in unavailable)
 
-    def _count_tasks(self, each: "_UnavailableResource") -> None:
+    def _count_tasks(self, each: WaitingResource) -> None:
         number = self._store.waiting_for(each.resource)
         self._waits.append(
-            WaitingResource(masked_line(each.resource), each.how, each.until, masked_line(each.reason), number)
+            each._replace(resource=masked_line(each.resource), reason=masked_line(each.reason), tasks=number)
         )
 
 
@@ -165,21 +173,14 @@ def group_lines(groups: list[FailureGroup], flows: dict[str, list[FlowPoint]], n
     ]
 
 
-class _UnavailableResource(NamedTuple):
-    resource: str
-    how: str
-    until: datetime | None
-    reason: str
-
-
-def _open_breakers(rows: list[BreakerRow], now: datetime) -> list[_UnavailableResource]:
+def _open_breakers(rows: list[BreakerRow], now: datetime) -> list[WaitingResource]:
     """Return each resource whose breaker is open in at least one process, once."""
     found = [
         next(row for row in each.processes if row.state == "open")
         for each in breakers_by_resource(rows, now)
         if each.state == "open"
     ]
-    return [_UnavailableResource(row.resource, "breaker", row.until, row.reason) for row in found]
+    return [WaitingResource(row.resource, "breaker", row.until, row.reason) for row in found]
 
 
 class ChartRange(NamedTuple):
@@ -210,10 +211,15 @@ LIVE_RANGES = {"overview": _HOUR, "overview-10m": _MINUTES}
 """The ranges that are updated live, by the view that shows them."""
 PULSE_WINDOW, PULSE_STEP = _HOUR.window, _MINUTES.step
 """Window and step in seconds of the pulse that serves all live ranges."""
+_PULSE_FIGURES = (
+    *("retries_waiting", "oldest_ready", "workers", "silent_workers", "sources", "cooldowns", "open_breakers"),
+    *("paused_queues", "alerts_waiting", "running_jobs"),
+)
+_TREND_LABEL = "Failures in the last 24 hours"
 _MINUTE = 60.0
 
 
-def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> dict[str, Any]:
+def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> PageData:
     """Return the data of the overview, for the page and its JSON.
 
     Args:
@@ -221,7 +227,9 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> dict
         board: The board; None while it is still being read.
         chosen: The time range of the charts.
     """
-    masked = pulse._replace(changes=tuple(_mask_change(change) for change in pulse.changes))
+    masked = pulse._replace(
+        changes=tuple(each._replace(name=masked_line(each.name), text=masked_line(each.text)) for each in pulse.changes)
+    )
     flow = flow_of(pulse.flow, pulse.at, chosen.window, chosen.step)
     return {
         "at": pulse.at,
@@ -230,16 +238,7 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> dict
         "counts": pulse.counts,
         "last_hour": _hour_counts(pulse.last_hour),
         "hour_before": _hour_counts(pulse.hour_before),
-        "retries_waiting": pulse.retries_waiting,
-        "oldest_ready": pulse.oldest_ready,
-        "workers": pulse.workers,
-        "silent_workers": pulse.silent_workers,
-        "sources": pulse.sources,
-        "cooldowns": pulse.cooldowns,
-        "open_breakers": pulse.open_breakers,
-        "paused_queues": pulse.paused_queues,
-        "alerts_waiting": pulse.alerts_waiting,
-        "running_jobs": pulse.running_jobs,
+        **{name: getattr(pulse, name) for name in _PULSE_FIGURES},
         "changes": recent_changes(masked),
         "flow": flow,
         "groups": board.groups if board else None,
@@ -247,13 +246,15 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> dict
         "_ranges": _RANGES,
         "_view": next((view for view, each in LIVE_RANGES.items() if each is chosen), ""),
         "_rising": is_rise(failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)),
-        "_failures": _failures_chart(flow),
+        "_failures": stacked_chart(
+            "chart-failures", "Failures by category", category_series(flow.failures), flow.steps, flow.step
+        ),
         "_throughput": _throughput_chart(flow),
-        "_trends": _group_sparklines(board),
+        "_trends": {each.fingerprint: sparkline(each.trend, _TREND_LABEL) for each in (board.groups if board else ())},
     }
 
 
-def _read_overview(request: PageRequest) -> Mapping[str, Any]:
+def _read_overview(request: PageRequest) -> PageData:
     chosen = next((each for each in _RANGES if each.name == request.query.get("range")), None)
     store = request.app.store
     if chosen is None:
@@ -264,11 +265,7 @@ def _read_overview(request: PageRequest) -> Mapping[str, Any]:
     return overview_data(pulse, read_board(store, pulse.at), chosen)
 
 
-def _mask_change(change: Any) -> Any:
-    return change._replace(name=masked_line(change.name), text=masked_line(change.text))
-
-
-def _hour_counts(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
+def _hour_counts(counts: FlowCounts) -> dict[str, int]:
     return {
         "done": event_count(counts, FlowEvent.DONE),
         "enqueued": event_count(counts, FlowEvent.ENQUEUED),
@@ -277,22 +274,11 @@ def _hour_counts(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
     }
 
 
-def _failures_chart(flow: Flow) -> Chart:
-    return stacked_chart(
-        "chart-failures", "Failures by category", category_series(flow.failures), flow.steps, flow.step
-    )
-
-
 def _throughput_chart(flow: Flow) -> Chart:
     noun = ("task done", "tasks done")
     series = Series("done", "", False, "Tasks done", noun, flow.done, "tasks", {"status": "DONE"})  # noqa: FBT003
     return stacked_chart("chart-done", "Tasks done per minute", [series], flow.steps, flow.step, per=_MINUTE)
 
 
-def _group_sparklines(board: Board | None) -> dict[str, Any]:
-    groups = board.groups if board else ()
-    return {group.fingerprint: sparkline(group.trend, "Failures in the last 24 hours") for group in groups}
-
-
-PAGES: tuple[PageRoute, ...] = (PageRoute("overview", "/", "overview.html", _read_overview),)
-ACTIONS: tuple[ActionRoute, ...] = ()
+PAGES = (PageRoute("overview", "/", "overview.html", _read_overview),)
+ACTIONS = ()

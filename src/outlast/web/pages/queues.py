@@ -1,12 +1,17 @@
 """The page of queues and workers, with the actions that pause and resume queues."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-
 from outlast.ports.read_rows import TaskLine
 from outlast.ports.rows import QueueRow, Status, TaskFilter, WorkerRow
 from outlast.web.filters import paginate
-from outlast.web.routing import ActionResult, ActionRoute, InvalidInputError, NotFoundError, PageRequest, PageRoute
+from outlast.web.routing import (
+    ActionResult,
+    ActionRoute,
+    InvalidInputError,
+    NotFoundError,
+    PageData,
+    PageRequest,
+    PageRoute,
+)
 from outlast.web.task_view import masked_line
 
 _PATH = "/queues"
@@ -19,23 +24,7 @@ _MAX_TASKS_PER_WORKER = 6
 _MAX_NAME_CHARS = 200
 
 
-class WorkerTasks(NamedTuple):
-    """A worker and the tasks it has claimed.
-
-    Attributes:
-        worker: The worker.
-        says: ``running``, ``silent`` if its lease expired, or why it does not claim.
-        tasks: The newest tasks that it has claimed.
-        more: How many more it has claimed.
-    """
-
-    worker: WorkerRow
-    says: str
-    tasks: list[TaskLine]
-    more: int
-
-
-def read_queues(request: PageRequest) -> Mapping[str, Any]:
+def read_queues(request: PageRequest) -> PageData:
     """Return the queues and the workers."""
     store = request.app.store
     workers = sorted(store.workers(), key=lambda each: (each.alive, each.name))
@@ -50,11 +39,10 @@ def read_queues(request: PageRequest) -> Mapping[str, Any]:
         "workers": [_worker_tasks(worker, claimed) for worker in shown_workers],
         "pages": {"queues": queue_part, "workers": worker_part},
         "totals": {
-            "ready": sum(queue.ready for queue in queues),
-            "scheduled": sum(queue.scheduled for queue in queues),
-            "running": sum(queue.running for queue in queues),
-            "parked": sum(queue.parked for queue in queues),
-            "paused": sum(queue.paused for queue in queues),
+            **{
+                name: sum(getattr(queue, name) for queue in queues)
+                for name in ("ready", "scheduled", "running", "parked", "paused")
+            },
             "alive": sum(worker.alive for worker in workers),
             "silent": sum(not worker.alive for worker in workers),
         },
@@ -70,26 +58,19 @@ def _add_empty_queues(queues: list[QueueRow], served: set[str]) -> list[QueueRow
     return sorted([*queues, *more], key=lambda queue: queue.name)
 
 
-def _worker_tasks(worker: WorkerRow, claimed: list[TaskLine]) -> WorkerTasks:
+def _worker_tasks(worker: WorkerRow, claimed: list[TaskLine]) -> PageData:
+    """Return a worker, its state (``silent`` if its lease expired) and the newest tasks that it has claimed."""
     tasks = [row for row in claimed if row.worker_id == worker.id][:_MAX_TASKS_PER_WORKER]
     state = masked_line(worker.state) if worker.alive else "silent"
-    return WorkerTasks(worker._replace(state=state), state, tasks, max(0, worker.tasks - len(tasks)))
+    more = max(0, worker.tasks - len(tasks))
+    return {"worker": worker._replace(state=state), "says": state, "tasks": tasks, "more": more}
 
 
 def pause(request: PageRequest) -> ActionResult:
-    """Pause a queue, so that workers claim nothing from it; the queue need not exist yet."""
-    return _pause_queue(request, request.path["name"])
-
-
-def pause_named(request: PageRequest) -> ActionResult:
-    """Pause a queue whose name was typed."""
-    return _pause_queue(request, "".join(request.form.get("name", [])[:1]).strip())
-
-
-def _pause_queue(request: PageRequest, name: str) -> ActionResult:
+    """Pause a queue, so that workers claim nothing from it; the queue, whose name may be typed, need not exist yet."""
+    name = request.path.get("name") or request.field("name")
     if not name or len(name) > _MAX_NAME_CHARS:
-        message = f"the name of a queue must have 1 to {_MAX_NAME_CHARS} characters"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"the name of a queue must have 1 to {_MAX_NAME_CHARS} characters")
     known = {row.name for row in request.app.tasks.queues()}
     request.app.tasks.pause(name)
     more = "" if name in known else "; it has no tasks yet"
@@ -106,8 +87,7 @@ def resume(request: PageRequest) -> ActionResult:
     name = request.path["name"]
     paused = {row.name: row.paused for row in request.app.tasks.queues()}
     if name not in paused:
-        message = f"queue {name} is not paused and has no tasks; check the name"
-        raise NotFoundError(message)
+        raise NotFoundError(f"queue {name} is not paused and has no tasks; check the name")
     request.app.tasks.resume(name)
     message = f"queue {name} is resumed" if paused[name] else f"queue {name} was not paused"
     return ActionResult(message, _PATH, {"queue": name, "paused": False})
@@ -115,7 +95,7 @@ def resume(request: PageRequest) -> ActionResult:
 
 PAGES = (PageRoute("queues", _PATH, "queues.html", read_queues),)
 ACTIONS = (
-    ActionRoute("pause_named_queue", f"{_PATH}/pause", pause_named),
+    ActionRoute("pause_named_queue", f"{_PATH}/pause", pause),
     ActionRoute("pause_queue", f"{_PATH}/{{name}}/pause", pause),
     ActionRoute("resume_queue", f"{_PATH}/{{name}}/resume", resume),
 )

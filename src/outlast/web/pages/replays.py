@@ -1,30 +1,27 @@
 """The pages of replays: the list, one replay, and the preview that starts one."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
 
 from outlast.errors import ConfigError
-from outlast.ports.rows import DeadLetterFilter, Group
+from outlast.ports.rows import DeadLetterFilter
+from outlast.ports.store import Store
 from outlast.ports.triage import Replay
 from outlast.queue.masking import masked_text
-from outlast.report.dead_letters import Facet, ReplayLine, filter_params, filter_text, replay_line
+from outlast.report.dead_letters import Facet, filter_params, filter_text, replay_line
 from outlast.report.text_format import counted
-from outlast.web.filters import DEAD_LETTER_PARAMS, dead_letter_filter, form_text
+from outlast.web.filters import DEAD_LETTER_PARAMS, dead_letter_filter
 from outlast.web.routing import (
     ActionResult,
     ActionRoute,
     FormError,
     InvalidInputError,
-    NotFoundError,
+    PageData,
     PageRequest,
     PageRoute,
-    parse_row_number,
+    Query,
+    require,
 )
-
-if TYPE_CHECKING:
-    from outlast.ports.store import Store
-
 
 MAX_LISTED = 50
 """How many replays, the newest, are listed and updated live."""
@@ -42,7 +39,7 @@ def is_replay_view(view: str) -> bool:
     return view == "replays" or _REPLAY_VIEW.fullmatch(view) is not None
 
 
-def replay_update(view: str, replays: Sequence[Replay] | None, workers: int) -> tuple[str, Mapping[str, Any]] | None:
+def replay_update(view: str, replays: Sequence[Replay] | None, workers: int) -> tuple[str, PageData] | None:
     """Return the template and the data that update a live view of replays; None if there is nothing to show.
 
     Args:
@@ -53,33 +50,33 @@ def replay_update(view: str, replays: Sequence[Replay] | None, workers: int) -> 
     if replays is None:
         return None
     if view == "replays":
-        return "replays_live.html", {"replays": [_masked_replay_line(each) for each in replays], "workers": workers}
+        return "replays_live.html", {
+            "replays": [replay_line(each, masked_text) for each in replays],
+            "workers": workers,
+        }
     found = _REPLAY_VIEW.fullmatch(view)
     replay = next((each for each in replays if found and each.id == int(found[1])), None)
-    return None if replay is None else ("replay_live.html", {"replay": _masked_replay_line(replay), "workers": workers})
-
-
-def _masked_replay_line(replay: Replay) -> ReplayLine:
-    criteria = replay.which._replace(text=masked_text(replay.which.text) if replay.which.text else None)
-    return replay_line(
-        replay._replace(which=criteria, stopped_by=masked_text(replay.stopped_by), reason=masked_text(replay.reason))
+    return (
+        None
+        if replay is None
+        else ("replay_live.html", {"replay": replay_line(replay, masked_text), "workers": workers})
     )
 
 
-def _alive_workers(store: "Store") -> int:
+def _alive_workers(store: Store) -> int:
     return sum(1 for worker in store.workers() if worker.alive)
 
 
-def read_replays(request: PageRequest) -> Mapping[str, Any]:
+def read_replays(request: PageRequest) -> PageData:
     """Return the newest replays."""
     store = request.app.store
     return {
-        "replays": [_masked_replay_line(each) for each in store.replay_runs(limit=MAX_LISTED)],
+        "replays": [replay_line(each, masked_text) for each in store.replay_runs(limit=MAX_LISTED)],
         "workers": _alive_workers(store),
     }
 
 
-def read_replay(request: PageRequest) -> Mapping[str, Any]:
+def read_replay(request: PageRequest) -> PageData:
     """Return one replay.
 
     Raises:
@@ -87,28 +84,25 @@ def read_replay(request: PageRequest) -> Mapping[str, Any]:
     """
     store, replay = request.app.store, _find_replay(request)
     return {
-        "replay": _masked_replay_line(replay),
+        "replay": replay_line(replay, masked_text),
         "workers": _alive_workers(store),
         "cause": _group_title(store, replay.which.fingerprint),
         "bad_task": store.canaries(replay.id).dead,
     }
 
 
-def _group_title(store: "Store", fingerprint: str | None) -> str:
+def _group_title(store: Store, fingerprint: str | None) -> str:
     """Return the title of a group of failures; empty if there is none."""
     group = store.failure(fingerprint) if fingerprint else None
     return f"{group.error_type or 'Failure'} in {group.task_type}" if group else ""
 
 
 def _find_replay(request: PageRequest) -> Replay:
-    replay = request.app.store.replay_run(parse_row_number(request.path["number"]))
-    if replay is None:
-        message = f"replay {request.path['number']} does not exist"
-        raise NotFoundError(message)
-    return replay
+    found = request.app.store.replay_run(request.row_number())
+    return require(found, f"replay {request.path['number']} does not exist")
 
 
-def read_new(request: PageRequest) -> Mapping[str, Any]:
+def read_new(request: PageRequest) -> PageData:
     """Return a preview of what a replay would queue again."""
     store = request.app.store
     criteria = dead_letter_filter(request.query, store.now())
@@ -119,7 +113,7 @@ def read_new(request: PageRequest) -> Mapping[str, Any]:
     groups = store.groups(criteria._replace(before=before, limit=_GROUPS)) if found else []
     return {
         "total": found.total if found else 0,
-        "groups": [_mask_group(each) for each in groups],
+        "groups": [each._replace(error_message=masked_text(each.error_message)) for each in groups],
         "more_groups": max(len(found.groups) - len(groups), 0) if found else 0,
         "tasks": [Facet(*each) for each in found.tasks.items()] if found else [],
         "categories": [Facet(*each) for each in found.categories.items()] if found else [],
@@ -131,13 +125,9 @@ def read_new(request: PageRequest) -> Mapping[str, Any]:
     }
 
 
-def _filter_arguments(criteria: DeadLetterFilter) -> dict[str, Any]:
+def _filter_arguments(criteria: DeadLetterFilter) -> PageData:
     arguments = {name: value for name, value in criteria._asdict().items() if value is not None and name != "limit"}
     return arguments or {"all": True}
-
-
-def _mask_group(group: Group) -> Group:
-    return group._replace(error_message=masked_text(group.error_message))
 
 
 def start_replay(request: PageRequest) -> ActionResult:
@@ -148,7 +138,7 @@ def start_replay(request: PageRequest) -> ActionResult:
         InvalidInputError: If a field is unknown, or there is neither a filter nor ``all``.
     """
     _check_names(request.form)
-    sent = {name: values[0] for name, values in request.form.items() if values and values[0]}
+    sent = {name: value for name, value in request.typed().items() if value}
     query = {name: sent[name] for name in (*DEAD_LETTER_PARAMS, "before") if name in sent}
     criteria = dead_letter_filter(query, request.app.store.now())
     _check_filter(criteria, _flag_text(sent, "all") in _YES)
@@ -157,7 +147,7 @@ def start_replay(request: PageRequest) -> ActionResult:
             canary=_flag_text(sent, "canary") not in _NO,
             rate=sent.get("rate", "").strip() or None,
             who=request.who,
-            why=form_text(request.form, "why"),
+            why=request.text("why"),
             **_filter_arguments(criteria),
         )
     except (ConfigError, InvalidInputError) as error:
@@ -166,7 +156,7 @@ def start_replay(request: PageRequest) -> ActionResult:
     return ActionResult(message, f"{_PATH}/{replay.id}", {"number": replay.id, "total": replay.total})
 
 
-def _flag_text(sent: Mapping[str, str], name: str) -> str:
+def _flag_text(sent: Query, name: str) -> str:
     return sent.get(name, "").strip().lower()
 
 
@@ -178,8 +168,9 @@ def _check_names(names: Iterable[str]) -> None:
     """
     unknown = next((name for name in names if name not in _FIELDS), None)
     if unknown is not None:
-        message = f"{unknown[:50]!r} is not a field of a replay; choose from: {', '.join(sorted(_FIELDS))}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(
+            f"{unknown[:50]!r} is not a field of a replay; choose from: {', '.join(sorted(_FIELDS))}"
+        )
 
 
 def _check_filter(criteria: DeadLetterFilter, everything: bool) -> None:  # noqa: FBT001  # a private check
@@ -190,17 +181,17 @@ def _check_filter(criteria: DeadLetterFilter, everything: bool) -> None:  # noqa
     """
     is_narrowed = criteria._replace(before=None, limit=None) != DeadLetterFilter()
     if not is_narrowed and not everything:
-        message = f"send a filter for the dead letters, one of: {', '.join(DEAD_LETTER_PARAMS)}; or send all=1"
-        raise InvalidInputError(message)
+        raise InvalidInputError(
+            f"send a filter for the dead letters, one of: {', '.join(DEAD_LETTER_PARAMS)}; or send all=1"
+        )
     if is_narrowed and everything:
-        message = "send either all=1 or a filter, not both"
-        raise InvalidInputError(message)
+        raise InvalidInputError("send either all=1 or a filter, not both")
 
 
 def stop_replay(request: PageRequest) -> ActionResult:
     """Stop a replay."""
     replay = _find_replay(request)
-    stopped = request.app.dead_letters.stop_replay(replay.id, who=request.who, why=form_text(request.form, "why"))
+    stopped = request.app.dead_letters.stop_replay(replay.id, who=request.who, why=request.text("why"))
     result = "was stopped; tasks that it has queued still run" if stopped else "had already ended"
     data = {"number": replay.id, "stopped": stopped}
     return ActionResult(f"replay {replay.id} {result}", f"{_PATH}/{replay.id}", data, ok=stopped)
@@ -211,7 +202,7 @@ def resume_replay(request: PageRequest) -> ActionResult:
     replay = _find_replay(request)
     to = f"{_PATH}/{replay.id}"
     try:
-        request.app.dead_letters.resume_replay(replay.id, who=request.who, why=form_text(request.form, "why"))
+        request.app.dead_letters.resume_replay(replay.id, who=request.who, why=request.text("why"))
     except ConfigError as error:
         return ActionResult(str(error), to, {"number": replay.id, "resumed": False}, ok=False)
     first = ", starting with one dead letter again" if replay.canary else ""

@@ -1,8 +1,8 @@
 """The pages of sources: the list and one source, with the actions enable, disable and probe."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from outlast.decide.source_health import SourceState
 from outlast.errors import ConfigError
@@ -10,7 +10,6 @@ from outlast.ports.source_rows import Poll, Source, SourceFilter
 from outlast.queue.masking import masked_text
 from outlast.report.sources import (
     OUTCOME_KINDS,
-    NextPoll,
     cycle_text,
     failure_text,
     history_cell,
@@ -18,17 +17,18 @@ from outlast.report.sources import (
     next_poll,
     uncounted_failures_text,
 )
+from outlast.report.text_format import shortened
 from outlast.web.filters import choice_param, paginate, row_param, text_param
 from outlast.web.routing import (
     ActionResult,
     ActionRoute,
     InvalidInputError,
     NotFoundError,
+    PageData,
     PageRequest,
     PageRoute,
-    parse_row_number,
 )
-from outlast.web.task_view import masked_line
+from outlast.web.task_view import mask_optional, masked_line
 
 _ROWS = 25
 _STRIP = 40  # history entries in a strip
@@ -46,34 +46,7 @@ _STRIP_TOPS = {
 _MAX_REASON_CHARS = 300
 
 
-class SourceLine(NamedTuple):
-    """A source as the list shows it, masked.
-
-    Attributes:
-        last_error: Error of the last failure that counts.
-        next: When it is polled next.
-        strip: Outcomes of its last polls, oldest first: ok, info, warn, bad or mute.
-        strip_told: The same in words.
-        doubt: What its state does not show: that it never answered, or that its last failures did not count.
-    """
-
-    id: int
-    title: str
-    url: str
-    profile: str
-    state: SourceState
-    consecutive_failures: int
-    disabled_by: str | None
-    last_success_at: datetime | None
-    last_failure_at: datetime | None
-    last_error: str | None
-    next: NextPoll
-    strip: tuple[str, ...]
-    strip_told: str
-    doubt: str
-
-
-def _read_sources(request: PageRequest) -> Mapping[str, Any]:
+def _read_sources(request: PageRequest) -> PageData:
     store, query = request.app.store, request.query
     profile, text = text_param(query, "profile"), text_param(query, "text")
     state = choice_param(query, "state", list(SourceState))
@@ -103,15 +76,15 @@ def _read_sources(request: PageRequest) -> Mapping[str, Any]:
     }
 
 
-def _read_source(request: PageRequest) -> Mapping[str, Any]:
+def _read_source(request: PageRequest) -> PageData:
     store, source = request.app.store, _find_source(request)
     polls, now = store.polls(source.id, _MAX_HISTORY), store.now()
     history, part = paginate(polls, request.query, "history_page", _HISTORY)
     return {
         "source": {
-            **_source_line(source, polls[:_STRIP], now)._asdict(),
+            **_source_line(source, polls[:_STRIP], now),
             "name": masked_text(source.name),
-            "selector": None if source.selector is None else masked_text(source.selector),
+            "selector": mask_optional(source.selector),
             "failing_since": source.health.failing_since,
             "disabled_at": source.health.disabled_at,
             "probes": source.health.probes,
@@ -123,17 +96,15 @@ def _read_source(request: PageRequest) -> Mapping[str, Any]:
             "created_at": source.created_at,
         },
         "failure": _failure_view(source.last_failure),
-        "pending": _mask_optional(failure_text(source.pending)),
+        "pending": mask_optional(failure_text(source.pending)),
         "polls": [each._replace(error=masked_line(each.error) or None) for each in history],
         "pages": {"polls": part},
         "_kinds": OUTCOME_KINDS,
-        "_cells": [history_cell(_brief_poll(each)) for each in reversed(polls[:_STRIP])],
+        "_cells": [
+            history_cell(each._replace(error=shortened(masked_line(each.error), _MAX_CELL_CHARS)))
+            for each in reversed(polls[:_STRIP])
+        ],
     }
-
-
-def _brief_poll(poll: Poll) -> Poll:
-    error = masked_line(poll.error)
-    return poll._replace(error=error if len(error) <= _MAX_CELL_CHARS else f"{error[: _MAX_CELL_CHARS - 1]}…")
 
 
 def _enable_source(request: PageRequest) -> ActionResult:
@@ -145,10 +116,9 @@ def _enable_source(request: PageRequest) -> ActionResult:
 
 
 def _disable_source(request: PageRequest) -> ActionResult:
-    source, reason = _find_source(request), " ".join("".join(request.form.get("reason", [])[:1]).split())
+    source, reason = _find_source(request), " ".join(request.field("reason").split())
     if len(reason) > _MAX_REASON_CHARS:
-        message = f"the reason has {len(reason)} characters; at most {_MAX_REASON_CHARS} are allowed"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"the reason has {len(reason)} characters; at most {_MAX_REASON_CHARS} are allowed")
     request.app.sources.disable(source.id, reason)
     message = f"Source {source.id} is disabled, was {source.state}. It is not polled until it is enabled."
     return _source_result(request, source, message)
@@ -169,32 +139,32 @@ def _source_result(request: PageRequest, source: Source, message: str, *, ok: bo
 
 
 def _find_source(request: PageRequest) -> Source:
-    number = parse_row_number(request.path["number"])
+    number = request.row_number()
     try:
         return request.app.sources.get(number)
     except ConfigError:
-        message = f"source {number} does not exist"
-        raise NotFoundError(message) from None
+        raise NotFoundError(f"source {number} does not exist") from None
 
 
-def _source_line(source: Source, polls: Sequence[Poll], now: datetime) -> SourceLine:
+def _source_line(source: Source, polls: Sequence[Poll], now: datetime) -> PageData:
+    """Return a source as the list shows it, masked."""
     url = masked_text(source.url)
-    return SourceLine(
-        source.id,
-        masked_text(source.name) or url,
-        url,
-        source.profile,
-        source.state,
-        source.consecutive_failures,
-        None if source.is_active else source.health.disabled_by,
-        source.health.last_success_at,
-        source.health.last_failure_at,
-        _mask_optional(source.last_error),
-        next_poll(source, now),
-        tuple(history_cell(each).kind for each in reversed(polls)),
-        history_summary(polls),
-        uncounted_failures_text(source, polls),
-    )
+    return {
+        "id": source.id,
+        "title": masked_text(source.name) or url,
+        "url": url,
+        "profile": source.profile,
+        "state": source.state,
+        "consecutive_failures": source.consecutive_failures,
+        "disabled_by": None if source.is_active else source.health.disabled_by,
+        "last_success_at": source.health.last_success_at,
+        "last_failure_at": source.health.last_failure_at,
+        "last_error": mask_optional(source.last_error),
+        "next": next_poll(source, now),
+        "strip": tuple(history_cell(each).kind for each in reversed(polls)),
+        "strip_told": history_summary(polls),
+        "doubt": uncounted_failures_text(source, polls),
+    }
 
 
 def strip_paths(kinds: Sequence[str]) -> dict[str, str]:
@@ -210,20 +180,16 @@ def strip_paths(kinds: Sequence[str]) -> dict[str, str]:
     return paths
 
 
-def _failure_view(failure: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _failure_view(failure: PageData | None) -> PageData | None:
     """Return the last failure as a page shows it, masked; values of an unexpected type become None."""
     if not failure:
         return None
     texts = ("category", "exception_name", "message", "rule", "origin")
     shown: dict[str, Any] = {
-        name: _mask_optional(each) if isinstance(each := failure.get(name), str) else None for name in texts
+        name: mask_optional(each) if isinstance(each := failure.get(name), str) else None for name in texts
     }
     status = failure.get("http_status")
     return {**shown, "http_status": status if type(status) is int else None}
-
-
-def _mask_optional(text: str | None) -> str | None:
-    return None if text is None else masked_text(text)
 
 
 PAGES = (

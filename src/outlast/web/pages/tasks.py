@@ -1,22 +1,24 @@
 """The pages of tasks: the list and one task, with the actions cancel and run now, and its live updates."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from shlex import quote
-from typing import TYPE_CHECKING, Any
 
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, TaskLine
 from outlast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
-from outlast.queue.masking import masked_text
+from outlast.ports.store import Store
 from outlast.report.dead_letters import STATUS_TEXTS, blocked_reason
 from outlast.web.filters import choice_param, row_param, text_param
-from outlast.web.routing import ActionResult, ActionRoute, NotFoundError, PageRequest, PageRoute, parse_row_number
-from outlast.web.task_view import audit_views, edit_views, masked_line, task_view
-
-if TYPE_CHECKING:
-    from outlast.ports.store import Store
-
+from outlast.web.routing import (
+    ActionResult,
+    ActionRoute,
+    PageData,
+    PageRequest,
+    PageRoute,
+    require,
+)
+from outlast.web.task_view import audit_views, edit_views, mask_optional, masked_line, task_view
 
 GONE_MARK = "gone"
 """Mark of a task that does not exist any more."""
@@ -38,7 +40,7 @@ def task_mark(task: "Task | None") -> str:
     return f"{task.status}-{task.lease_epoch}-{task.attempt}-{times}"
 
 
-def task_update(view: str, marks: Mapping[int, str]) -> tuple[str, Mapping[str, Any]] | None:
+def task_update(view: str, marks: Mapping[int, str]) -> tuple[str, PageData] | None:
     """Return the template and the data that update the live view of a task; None if its mark is unknown.
 
     Args:
@@ -55,7 +57,7 @@ _WAITING = {Status.QUEUED, Status.PARKED}
 _ENDED = {Status.DONE, Status.CANCELLED, Status.DISCARDED}
 
 
-def read_tasks(request: PageRequest) -> Mapping[str, Any]:
+def read_tasks(request: PageRequest) -> PageData:
     """Return a page of tasks, newest first, and the number of tasks of each status."""
     store, query = request.app.store, request.query
     status = choice_param(query, "status", Status)
@@ -86,11 +88,11 @@ def read_tasks(request: PageRequest) -> Mapping[str, Any]:
 def _mask_line(row: TaskLine) -> TaskLine:
     return row._replace(
         last_error=None if row.last_error is None else masked_line(row.last_error),
-        resource=None if row.resource is None else masked_text(row.resource),
+        resource=mask_optional(row.resource),
     )
 
 
-def read_task(request: PageRequest) -> Mapping[str, Any]:
+def read_task(request: PageRequest) -> PageData:
     """Return a task with its history.
 
     Raises:
@@ -115,14 +117,11 @@ def read_task(request: PageRequest) -> Mapping[str, Any]:
 
 
 def _find_task(request: PageRequest) -> Task:
-    task = request.app.store.get(parse_row_number(request.path["number"]))
-    if task is None:
-        message = f"task {request.path['number']} does not exist: finished tasks are pruned after a while"
-        raise NotFoundError(message)
-    return task
+    message = f"task {request.path['number']} does not exist: finished tasks are pruned after a while"
+    return require(request.app.store.get(request.row_number()), message)
 
 
-def _dead_letter_number(store: "Store", task: Task) -> int | None:
+def _dead_letter_number(store: Store, task: Task) -> int | None:
     """Return the number of a task's dead letter, found by the time at which the task failed; None if there is none."""
     if task.status is not Status.FAILED or task.failed_at is None:
         return None
@@ -134,30 +133,26 @@ def _dead_letter_number(store: "Store", task: Task) -> int | None:
 
 def cancel(request: PageRequest) -> ActionResult:
     """Cancel a task that waits; a running task continues."""
-    task = _find_task(request)
-    if request.app.tasks.cancel(task.id):
-        return _changed_result(task, f"task {task.id} was cancelled", "cancelled")
-    return _unchanged_result(request, task, "only a waiting task can be cancelled")
+    why_not = "only a waiting task can be cancelled"
+    return _change_task(request, request.app.tasks.cancel, "was cancelled", "cancelled", why_not)
 
 
 def run_now(request: PageRequest) -> ActionResult:
     """Make a task that waits due now."""
+    why_not = "only a waiting task can be made due now"
+    return _change_task(request, request.app.tasks.run_now, "is due now", "hurried", why_not)
+
+
+def _change_task(
+    request: PageRequest, act: Callable[[int], Sequence[int]], done: str, outcome: str, why_not: str
+) -> ActionResult:
+    changed = act(_find_task(request).id)
     task = _find_task(request)
-    if request.app.tasks.run_now(task.id):
-        return _changed_result(task, f"task {task.id} is due now", "hurried")
-    return _unchanged_result(request, task, "only a waiting task can be made due now")
-
-
-def _changed_result(task: Task, message: str, outcome: str) -> ActionResult:
-    return ActionResult(message, f"{_PATH}/{task.id}", {"outcome": outcome, "number": task.id})
-
-
-def _unchanged_result(request: PageRequest, task: Task, why: str) -> ActionResult:
-    status = _find_task(request).status
-    message = f"task {task.id} is {status.lower()} and was not changed: {why}"
-    return ActionResult(
-        message, f"{_PATH}/{task.id}", {"outcome": "left", "number": task.id, "status": status}, ok=False
-    )
+    to, data = f"{_PATH}/{task.id}", {"outcome": outcome, "number": task.id}
+    if changed:
+        return ActionResult(f"task {task.id} {done}", to, data)
+    message = f"task {task.id} is {task.status.lower()} and was not changed: {why_not}"
+    return ActionResult(message, to, {**data, "outcome": "left", "status": task.status}, ok=False)
 
 
 PAGES = (

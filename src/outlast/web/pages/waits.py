@@ -2,15 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from outlast.decide.breaker import BREAKER_OPEN
 from outlast.http.settings import host_of
-from outlast.ports.read_rows import MOST_COUNTED, BreakerRow
+from outlast.ports.read_rows import MOST_COUNTED
 from outlast.ports.source_rows import Source, SourceChange
-from outlast.ports.store import LimitRow, Store
+from outlast.ports.store import Store
 from outlast.queue.masking import masked_text
 from outlast.report.breakers import breakers_by_resource
 from outlast.sources import outcomes
@@ -23,6 +21,7 @@ from outlast.web.routing import (
     ActionRoute,
     InvalidInputError,
     NotFoundError,
+    PageData,
     PageRequest,
     PageRoute,
     name_key,
@@ -42,7 +41,7 @@ _MAX_MINUTES = 7 * 24 * 60
 _BY_HAND = "by hand"
 
 
-def _read_waits(request: PageRequest) -> Mapping[str, Any]:
+def _read_waits(request: PageRequest) -> PageData:
     store = request.app.store
     now = store.now()
     found = sorted(store.cooldowns(), key=lambda each: each.until)
@@ -76,35 +75,33 @@ def _read_waits(request: PageRequest) -> Mapping[str, Any]:
                 "state": each.state,
                 "order": each.order,
                 "told": each.told,
-                "processes": [_process_line(row, names) for row in each.processes[:_PROCESSES]],
+                "processes": [
+                    {
+                        "process": names.get(row.process, row.process),
+                        "state": row.state,
+                        "until": row.until,
+                        "reason": masked_line(row.reason),
+                        "updated_at": row.updated_at,
+                    }
+                    for row in each.processes[:_PROCESSES]
+                ],
                 "more_processes": max(0, len(each.processes) - _PROCESSES),
             }
             for each in breakers
         ],
-        "limits": [_limit_line(each, store) for each in limits],
+        "limits": [
+            {
+                **row._asdict(),
+                "resource": masked_line(row.resource),
+                "tasks": store.waiting_for(row.resource),
+                "_rate": _limit_rate_text(row.rate, row.burst),
+                "_retries": _limit_rate_text(row.retries, row.retry_burst),
+            }
+            for row in limits
+        ],
         "pages": {"cooldowns": cooldown_part, "breakers": breaker_part, "limits": limit_part},
         "all_sources_counted": len(waiting) < _MAX_SOURCES,
         "most_counted": MOST_COUNTED,
-    }
-
-
-def _process_line(row: BreakerRow, names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "process": names.get(row.process, row.process),
-        "state": row.state,
-        "until": row.until,
-        "reason": masked_line(row.reason),
-        "updated_at": row.updated_at,
-    }
-
-
-def _limit_line(row: LimitRow, store: Store) -> dict[str, Any]:
-    return {
-        **row._asdict(),
-        "resource": masked_line(row.resource),
-        "tasks": store.waiting_for(row.resource),
-        "_rate": _limit_rate_text(row.rate, row.burst),
-        "_retries": _limit_rate_text(row.retries, row.retry_burst),
     }
 
 
@@ -113,11 +110,12 @@ def _limit_rate_text(rate: float | None, burst: int) -> str | None:
 
 
 def _start_cooldown(request: PageRequest) -> ActionResult:
-    resource, minutes = _resource_param(request), _minutes_param(request, needed=True)
+    resource, minutes = _resource_param(request), _minutes_param(request)
     reason = _form_line(request, "reason", _MAX_REASON_CHARS) or _BY_HAND
-    request.app.store.start_cooldown(resource, (minutes or 0.0) * 60.0, reason)
-    message = f"{masked_text(resource)} is in cooldown for at least {_minutes_text(minutes)}: {masked_text(reason)}."
-    return ActionResult(message, "/waits", {"resource": masked_text(resource), "seconds": (minutes or 0.0) * 60.0})
+    request.app.store.start_cooldown(resource, minutes * 60.0, reason)
+    name = masked_text(resource)
+    message = f"{name} is in cooldown for at least {_minutes_text(minutes)}: {masked_text(reason)}."
+    return ActionResult(message, "/waits", {"resource": name, "seconds": minutes * 60.0})
 
 
 def _end_cooldown(request: PageRequest) -> ActionResult:
@@ -141,39 +139,49 @@ def _make_due(source: Source, now: datetime) -> SourceChange | None:
 
 
 def _open_breaker(request: PageRequest) -> ActionResult:
-    resource, minutes = _resource_param(request), _minutes_param(request, needed=False)
-    order = request.app.store.order_breaker(resource, "open", None if minutes is None else minutes * 60.0)
-    how_long = "until it is closed by hand" if minutes is None else f"for {_minutes_text(minutes)}"
-    name, known = masked_text(resource), _has_breaker(request.app.store, resource)
-    message = f"The breaker of {name} is open in all processes {how_long}; this takes up to two seconds."
-    if not known:
-        message = (
-            f"No process has a breaker named {name} yet, so its tasks continue. The order is kept {how_long}, for a "
-            "process that has one. To stop the tasks now, start a cooldown."
-        )
-    return ActionResult(message, "/waits", {"resource": name, "order": order.number, "known": known})
-
-
-def _has_breaker(store: Store, resource: str) -> bool:
-    return any(row.process for row in store.breakers() if row.resource == resource)
+    resource, seconds, how_long = _resource_param(request), None, "until it is closed by hand"
+    if request.field("minutes"):
+        minutes = _minutes_param(request)
+        seconds, how_long = minutes * 60.0, f"for {_minutes_text(minutes)}"
+    return _order_breaker(
+        request.app.store,
+        resource,
+        "open",
+        seconds,
+        f"The breaker of {{}} is open in all processes {how_long}; this takes up to two seconds.",
+        f"No process has a breaker named {{}} yet, so its tasks continue. The order is kept {how_long}, for a process "
+        "that has one. To stop the tasks now, start a cooldown.",
+    )
 
 
 def _close_breaker(request: PageRequest) -> ActionResult:
-    resource = _resource_param(request)
-    order = request.app.store.order_breaker(resource, "closed")
-    name, known = masked_text(resource), _has_breaker(request.app.store, resource)
-    message = f"The breaker of {name} is closed in all processes; this takes up to two seconds."
-    if not known:
-        message = f"No process has a breaker named {name}; an order to open it is withdrawn."
-    return ActionResult(message, "/waits", {"resource": name, "order": order.number, "known": known})
+    return _order_breaker(
+        request.app.store,
+        _resource_param(request),
+        "closed",
+        None,
+        "The breaker of {} is closed in all processes; this takes up to two seconds.",
+        "No process has a breaker named {}; an order to open it is withdrawn.",
+    )
+
+
+def _order_breaker(
+    store: Store, resource: str, state: str, seconds: float | None, message: str, unknown: str
+) -> ActionResult:
+    order = store.order_breaker(resource, state, seconds)
+    name = masked_text(resource)
+    known = any(row.process for row in store.breakers() if row.resource == resource)
+    data = {"resource": name, "order": order.number, "known": known}
+    return ActionResult((message if known else unknown).format(name), "/waits", data)
 
 
 def _resource_param(request: PageRequest) -> str:
     """Return the requested resource, by its name or by the digest of its name."""
-    name = "".join(request.form.get("resource", [])[:1]).strip()
+    name = request.field("resource")
     if not name or len(name) > MAX_NAME_CHARS:
-        message = f"the name of a resource must have 1 to {MAX_NAME_CHARS} characters; by convention it is the host"
-        raise InvalidInputError(message)
+        raise InvalidInputError(
+            f"the name of a resource must have 1 to {MAX_NAME_CHARS} characters; by convention it is the host"
+        )
     if not name.startswith(DIGEST_MARK):
         return name
     store = request.app.store
@@ -181,33 +189,28 @@ def _resource_param(request: PageRequest) -> str:
     for resource in known:
         if name_key(resource) == name:
             return resource
-    message = "this resource has no cooldown or breaker any more"
-    raise NotFoundError(message)
+    raise NotFoundError("this resource has no cooldown or breaker any more")
 
 
-def _minutes_param(request: PageRequest, *, needed: bool) -> float | None:
+def _minutes_param(request: PageRequest) -> float:
     text = _form_line(request, "minutes", 20)
-    if not text and not needed:
-        return None
     try:
         minutes = float(text)
     except ValueError:
         minutes = math.nan
     if not 0 < minutes <= _MAX_MINUTES:
-        message = f"minutes is {text!r}; it must be a number above 0 and at most {_MAX_MINUTES} (7 days)"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"minutes is {text!r}; it must be a number above 0 and at most {_MAX_MINUTES} (7 days)")
     return minutes
 
 
 def _form_line(request: PageRequest, name: str, longest: int) -> str:
-    text = " ".join("".join(request.form.get(name, [])[:1]).split())
+    text = " ".join(request.field(name).split())
     if len(text) > longest:
-        message = f"{name} has {len(text)} characters; at most {longest} are allowed"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{name} has {len(text)} characters; at most {longest} are allowed")
     return text
 
 
-def _minutes_text(minutes: float | None) -> str:
+def _minutes_text(minutes: float) -> str:
     return f"{minutes:g} minutes" if minutes != 1 else "1 minute"
 
 

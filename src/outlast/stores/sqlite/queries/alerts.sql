@@ -34,15 +34,15 @@ WHERE id = :id AND epoch = :epoch AND delivered_at IS NULL
 
 -- name: list_alerts
 -- One statement per filter: a partial index is only used if its condition is written out.
-SELECT {alert_columns} FROM alerts ORDER BY id DESC LIMIT ?
+SELECT {alert_columns} FROM alerts ORDER BY id DESC LIMIT :limit
 
 -- name: list_waiting_alerts
 -- The same for alerts that are not delivered yet.
-SELECT {alert_columns} FROM alerts WHERE delivered_at IS NULL ORDER BY id DESC LIMIT ?
+SELECT {alert_columns} FROM alerts WHERE delivered_at IS NULL ORDER BY id DESC LIMIT :limit
 
 -- name: list_delivered_alerts
 -- The same for delivered alerts.
-SELECT {alert_columns} FROM alerts WHERE delivered_at IS NOT NULL ORDER BY id DESC LIMIT ?
+SELECT {alert_columns} FROM alerts WHERE delivered_at IS NOT NULL ORDER BY id DESC LIMIT :limit
 
 -- name: last_alert_state
 -- Reads only the end of the key's index. The state decides whether a new alert is news.

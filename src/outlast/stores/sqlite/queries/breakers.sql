@@ -21,7 +21,7 @@ SET before = CASE WHEN known.state = excluded.state THEN known.before ELSE known
 
 -- name: delete_breakers
 -- For a process that ends: its states must not outlive it.
-DELETE FROM breakers WHERE process = ?
+DELETE FROM breakers WHERE process = :process
 
 -- name: order_breaker
 -- The number is larger than all before it: the largest is never deleted.

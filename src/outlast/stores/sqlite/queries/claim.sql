@@ -103,7 +103,7 @@ END
 -- name: next_due
 -- Reads the first index entry of each queue and priority. Paused queues do not count.
 WITH priorities (priority) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
-SELECT min(due) FROM (
+SELECT (min(due) - :now) / 1000.0 FROM (
     SELECT (
         SELECT next_run_after FROM task_queue INDEXED BY task_queue_ready
         WHERE status = 'QUEUED' AND suspect = 0 AND queue = wanted.value AND priority = priorities.priority

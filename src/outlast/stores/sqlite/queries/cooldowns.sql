@@ -39,4 +39,4 @@ DELETE FROM cooldowns WHERE resource = :resource
 
 -- name: cooldowns
 -- The list of the cooldowns that run now.
-SELECT resource, until, reason, capped FROM cooldowns WHERE until > ? ORDER BY resource
+SELECT resource, until, reason, capped FROM cooldowns WHERE until > :now ORDER BY resource

@@ -28,7 +28,7 @@ SELECT count(*) FROM dead_letter_queue
 
 -- name: dead_letter
 -- Used by the page of one dead letter.
-SELECT {dead_letter_columns} FROM dead_letter_queue WHERE id = ?
+SELECT {dead_letter_columns} FROM dead_letter_queue WHERE id = :id
 
 -- name: group_dead_letters
 -- Beside max(), SQLite takes the other columns from the newest row of each group.
@@ -209,7 +209,7 @@ VALUES (:task_id, :before, :after, :patch, :who, :reason, :now)
 
 -- name: payload_edits
 -- Used by the page of one task, oldest first.
-SELECT id, task_id, before, after, patch, who, reason, at FROM payload_edits WHERE task_id = ? ORDER BY id
+SELECT id, task_id, before, after, patch, who, reason, at FROM payload_edits WHERE task_id = :task_id ORDER BY id
 
 -- name: check_dead_letter_insert
 -- Rolled back by the caller. Checks that a dead letter could be written.

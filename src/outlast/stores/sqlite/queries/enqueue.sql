@@ -34,7 +34,7 @@ INSERT INTO periodic (name, next_run_at) VALUES (?, ?) ON CONFLICT DO NOTHING
 
 -- name: due_periodic
 -- The table has one row per periodic task, so the caller filters by name.
-SELECT name, next_run_at FROM periodic WHERE next_run_at <= ?
+SELECT name, next_run_at FROM periodic WHERE next_run_at <= :now
 
 -- name: run_periodic
 -- The due time is the fence: a second caller changes nothing.

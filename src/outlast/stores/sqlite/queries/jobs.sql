@@ -12,7 +12,7 @@ ON CONFLICT (id) DO NOTHING
 
 -- name: get_run
 -- Used by the page of one run.
-SELECT {run_columns} FROM job_runs WHERE id = ?
+SELECT {run_columns} FROM job_runs WHERE id = :id
 
 -- part: older_runs
 (started_at, id) < (SELECT started_at, id FROM job_runs WHERE id = :before)

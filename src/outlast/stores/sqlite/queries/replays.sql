@@ -14,11 +14,11 @@ SELECT {replay_columns} FROM replays WHERE id = :id
 
 -- name: list_replays
 -- Newest first along the primary key.
-SELECT {replay_columns} FROM replays ORDER BY id DESC LIMIT ?
+SELECT {replay_columns} FROM replays ORDER BY id DESC LIMIT :limit
 
 -- name: list_running_replays
 -- The same for replays that run.
-SELECT {replay_columns} FROM replays WHERE state = 'running' ORDER BY id DESC LIMIT ?
+SELECT {replay_columns} FROM replays WHERE state = 'running' ORDER BY id DESC LIMIT :limit
 
 -- name: claimable_replay
 -- The one claimed longest ago, of those that nobody else holds.

@@ -16,7 +16,7 @@ SELECT id FROM sources WHERE profile = :profile AND url = :url
 
 -- name: get_source
 -- Used by the page of one source, and before a change to it.
-SELECT {source_columns} FROM sources WHERE id = ?
+SELECT {source_columns} FROM sources WHERE id = :id
 
 -- name: list_sources
 -- One statement for all combinations of filters; pages continue after an id.
@@ -35,8 +35,8 @@ SELECT state, count(*) FROM sources WHERE :profile IS NULL OR profile = :profile
 
 -- name: deferred_sources
 -- For the page of waits: sources that wait because their host cools down.
-SELECT id, url FROM sources WHERE outcome = 'deferred' AND not_before > ? AND state <> 'disabled'
-ORDER BY id LIMIT ?
+SELECT id, url FROM sources WHERE outcome = 'deferred' AND not_before > :now AND state <> 'disabled'
+ORDER BY id LIMIT :limit
 
 -- name: update_source
 -- All columns but the key. Without a lease there is no owner.
@@ -52,11 +52,11 @@ WHERE id = :id
 
 -- name: delete_sources
 -- Returns the ids that existed, because only those get an alert.
-DELETE FROM sources WHERE id IN (SELECT value FROM json_each(?)) RETURNING id
+DELETE FROM sources WHERE id IN (SELECT value FROM json_each(:ids)) RETURNING id
 
 -- name: delete_polls
 -- In the transaction of delete_sources, before it: a source's history ends with the source.
-DELETE FROM source_polls WHERE source_id IN (SELECT value FROM json_each(?))
+DELETE FROM source_polls WHERE source_id IN (SELECT value FROM json_each(:ids))
 
 -- name: claim_sources
 -- Sources that others hold are skipped; there are never more of them than the others can poll at a time.
@@ -84,13 +84,13 @@ VALUES (:source_id, :cycle, :at, :outcome, :attempts, :http_status, :category, :
 -- name: list_polls
 -- The index is named, so that only the end of the source's history is read.
 SELECT source_id, cycle, at, outcome, attempts, http_status, category, error, before, after
-FROM source_polls INDEXED BY source_polls_source WHERE source_id = :source_id ORDER BY id DESC LIMIT :limit
+FROM source_polls INDEXED BY source_polls_source WHERE source_id = :id ORDER BY id DESC LIMIT :limit
 
 -- name: recent_polls
 -- Reads only the end of each source's index, then the polls by id.
 SELECT polls.source_id, polls.cycle, polls.at, polls.outcome, polls.attempts, polls.http_status, polls.category,
     polls.error, polls.before, polls.after
-FROM json_each(:source_ids) AS wanted
+FROM json_each(:ids) AS wanted
 CROSS JOIN source_polls AS polls
 WHERE polls.id IN (
     SELECT id FROM source_polls INDEXED BY source_polls_source

@@ -5,7 +5,7 @@ id, task_type, queue, priority, parameters, status, resource, unique_key, attemp
 
 -- name: get_task
 -- Used by the page of one task.
-SELECT {task_columns} FROM task_queue WHERE id = ?
+SELECT {task_columns} FROM task_queue WHERE id = :id
 
 -- name: find_tasks
 -- One statement for all combinations of filters. The paged lists use the scans below instead.
@@ -68,11 +68,11 @@ FROM task_queue WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id DESC
 -- Used by the page of one task, oldest first.
 SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
     error_type, error_message, error_category, fingerprint, delay, traceback, failure
-FROM task_attempts WHERE task_id = ? ORDER BY id
+FROM task_attempts WHERE task_id = :id ORDER BY id
 
 -- name: result
 -- An expired result is treated as gone, even before it is deleted.
-SELECT result FROM task_results WHERE task_id = ? AND expires_at > ?
+SELECT result FROM task_results WHERE task_id = :id AND expires_at > :now
 
 -- name: cancel
 -- Running tasks are left alone: a thread cannot be stopped.
@@ -103,11 +103,11 @@ SELECT count(*) FROM (
 
 -- name: pause_queue
 -- A queue without a row is not paused, so resuming deletes the row.
-INSERT INTO queues (name, paused) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET paused = 1
+INSERT INTO queues (name, paused) VALUES (:name, 1) ON CONFLICT (name) DO UPDATE SET paused = 1
 
 -- name: delete_queue
 -- Resumes a queue.
-DELETE FROM queues WHERE name = ?
+DELETE FROM queues WHERE name = :name
 
 -- name: queues
 -- From the partial indexes of queued, running and parked tasks: finished tasks are never read.

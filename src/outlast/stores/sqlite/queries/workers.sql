@@ -21,7 +21,7 @@ SELECT id, expires_at FROM workers
 
 -- name: delete_worker
 -- When a worker stops, after its tasks were released in the same transaction.
-DELETE FROM workers WHERE id = ?
+DELETE FROM workers WHERE id = :worker_id
 
 -- name: delete_dead_workers
 -- Checks the leases again: one may have been renewed. Their tasks are orphaned from here on.

@@ -1,4 +1,4 @@
-"""Event loops that are not where they were: forked away, moved to another thread, or gone with what they held."""
+"""Time limits on event loops that were forked, moved to another thread or left, and what they keep in memory."""
 
 import asyncio
 import contextvars
@@ -29,7 +29,7 @@ def in_a_loop_of_its_own():
         return "too late"
 
 
-def test_a_process_that_was_forked_inside_a_task_ends_its_calls_itself():
+def test_a_process_that_was_forked_inside_a_task_has_its_own_limits():
     async def main():
         assert await fetch(0) == await fetch(0) == "done"
         context = multiprocessing.get_context("fork")
@@ -39,7 +39,7 @@ def test_a_process_that_was_forked_inside_a_task_ends_its_calls_itself():
     assert asyncio.run(main()) == "too late"
 
 
-def test_an_event_loop_that_goes_on_in_another_thread_has_its_own():
+def test_an_event_loop_that_moves_to_another_thread_has_its_own_limits():
     """And a task of it is not taken for one of the event loop that runs in the first thread by now."""
     busy, go_on = threading.Event(), threading.Event()
 
@@ -68,7 +68,7 @@ def test_an_event_loop_that_goes_on_in_another_thread_has_its_own():
     loop.close()
 
 
-def test_what_the_first_caller_had_in_its_context_is_not_kept():
+def test_the_context_of_the_first_caller_is_not_kept():
     class Request:
         pass
 
@@ -87,20 +87,3 @@ def test_what_the_first_caller_had_in_its_context_is_not_kept():
         return request()
 
     assert asyncio.run(main()) is None
-
-
-def test_functions_for_one_call_leave_no_timer():
-    policy = RetryPolicy(deadline=3600)
-
-    async def one():
-        return 1
-
-    async def main():
-        loop = asyncio.get_running_loop()
-        for _ in range(1000):
-            assert await outlast.call(one, policy=policy) == 1
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        return len(loop._scheduled)  # what the loop will wake up for
-
-    assert asyncio.run(main()) < 200

@@ -1,4 +1,4 @@
-"""A call that is alone on its event loop is noted in a quicker way; the second of each function is the first of them."""
+"""Time limits of async calls: how an attempt ends, who else may cancel it, and calls within calls."""
 
 import asyncio
 import contextlib
@@ -21,19 +21,8 @@ def anyio_backend():
     return "asyncio"
 
 
-async def alone(policy, function):
-    """Return the function with its retries; its next call is noted in the quick way if it is the only one."""
-    passed = []
-
-    @outlast.retry(policy=policy)
-    async def first(*args):
-        if not passed:
-            passed.append(1)
-            return None
-        return await function(*args)
-
-    await first()
-    return first
+def retried(policy, function):
+    return outlast.retry(policy)(function)
 
 
 async def test_it_is_ended_in_time():
@@ -45,42 +34,42 @@ async def test_it_is_ended_in_time():
             await asyncio.sleep(5)
         return "done"
 
-    fetch = await alone(RetryPolicy(max_attempts=2, attempt_timeout=0.02, base_delay=0), slow)
+    fetch = retried(RetryPolicy(max_attempts=2, attempt_timeout=0.02, base_delay=0), slow)
     assert await fetch() == "done"
     assert len(calls) == 2
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_it_tells_why():
+async def test_its_error_says_why():
     async def slow():
         await asyncio.sleep(5)
 
-    fetch = await alone(RetryPolicy(max_attempts=1, attempt_timeout=0.02), slow)
+    fetch = retried(RetryPolicy(max_attempts=1, attempt_timeout=0.02), slow)
     with pytest.raises(TimeoutError, match=r"cancelled after 0\.02 s"):
         await fetch()
 
 
-async def test_whoever_outlives_the_cancellation_leaves_no_mark_on_the_task():
+async def test_a_function_that_survives_its_cancellation_leaves_no_mark_on_the_task():
     async def stubborn():
         try:
             await asyncio.sleep(5)
         except asyncio.CancelledError:
             return "late"
 
-    fetch = await alone(RetryPolicy(attempt_timeout=0.01), stubborn)
+    fetch = retried(RetryPolicy(attempt_timeout=0.01), stubborn)
     for _ in range(2):
         assert await fetch() == "late"
         assert asyncio.current_task().cancelling() == 0
 
 
-async def test_whoever_raises_another_error_instead_leaves_no_mark_either():
+async def test_a_function_that_raises_another_error_instead_leaves_no_mark_either():
     async def stubborn():
         try:
             await asyncio.sleep(5)
         except asyncio.CancelledError:
             raise NetworkError("while cleaning up") from None
 
-    fetch = await alone(RetryPolicy(max_attempts=1, attempt_timeout=0.01), stubborn)
+    fetch = retried(RetryPolicy(max_attempts=1, attempt_timeout=0.01), stubborn)
     with pytest.raises(NetworkError):
         await fetch()
     assert asyncio.current_task().cancelling() == 0
@@ -93,7 +82,7 @@ async def test_a_cancellation_from_outside_wins():
         started.set()
         await asyncio.sleep(5)
 
-    fetch = await alone(RetryPolicy(attempt_timeout=30), slow)
+    fetch = retried(RetryPolicy(attempt_timeout=30), slow)
     task = asyncio.create_task(fetch())
     await started.wait()
     task.cancel()
@@ -101,38 +90,58 @@ async def test_a_cancellation_from_outside_wins():
         await task
 
 
-@pytest.mark.parametrize("when", ["before", "meanwhile"])
-async def test_in_a_task_that_is_being_cancelled_it_has_twice_its_time_and_ends_by_cancellation(when):
-    """It is not known whether it was cancelled before; what it does after a cancellation is not cut off at once."""
-    calls, ends, cleaning = [], [], asyncio.Event()
+async def test_in_a_task_that_was_cancelled_before_attempts_end_in_time_and_are_retried():
+    """As with `asyncio.timeout`: code that cleans up after a cancellation may retry, and its calls have their limits."""
+    calls, ends = [], []
 
     async def clean_up():
         calls.append(1)
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(0 if when == "before" else 5)
-        cleaning.set()
         await asyncio.sleep(5)
 
-    policy = RetryPolicy(max_attempts=3, attempt_timeout=0.3, base_delay=0, overrides={"network": {"max_attempts": 9}})
-    release = await alone(policy, clean_up)
+    release = retried(RetryPolicy(max_attempts=3, attempt_timeout=0.05, base_delay=0), clean_up)
 
     async def work():
         try:
-            if when == "before":
-                await asyncio.sleep(5)
+            await asyncio.sleep(5)
         finally:
             began = time.monotonic()
             try:
                 await release()
             except BaseException as error:
-                task = asyncio.current_task()
-                ends.append((type(error), task.cancelling(), time.monotonic() - began >= 0.55))
+                ends.append((type(error), asyncio.current_task().cancelling(), time.monotonic() - began >= 0.14))
                 raise
 
     task = asyncio.create_task(work())
     await asyncio.sleep(0.001)
     task.cancel()
-    await cleaning.wait()
+    with pytest.raises(TimeoutError):
+        await task
+    assert (len(calls), ends) == (3, [(TimeoutError, 1, True)])
+
+
+async def test_a_call_that_is_cancelled_meanwhile_and_goes_on_ends_by_cancellation_at_its_limit():
+    calls, ends = [], []
+
+    async def stubborn():
+        calls.append(1)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(5)
+        await asyncio.sleep(5)
+
+    fetch = retried(RetryPolicy(max_attempts=3, attempt_timeout=0.2, base_delay=0), stubborn)
+
+    async def work():
+        began = time.monotonic()
+        try:
+            await fetch()
+        except BaseException as error:
+            took = time.monotonic() - began
+            ends.append((type(error), asyncio.current_task().cancelling(), 0.19 <= took < 4))
+            raise
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0.001)
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (len(calls), ends) == (1, [(asyncio.CancelledError, 1, True)])
@@ -148,7 +157,7 @@ async def test_a_cancellation_is_not_lost_in_retries_around_it():
         finally:
             await asyncio.sleep(0.5)
 
-    inner = await alone(RetryPolicy(attempt_timeout=0.3, base_delay=0), with_a_long_end)
+    inner = retried(RetryPolicy(attempt_timeout=0.3, base_delay=0), with_a_long_end)
 
     @outlast.retry(policy=RetryPolicy(max_attempts=5, base_delay=0))
     async def outer():
@@ -162,8 +171,7 @@ async def test_a_cancellation_is_not_lost_in_retries_around_it():
     assert len(calls) == 1
 
 
-async def test_a_call_within_a_call_leaves_the_limit_to_that_one():
-    """The outer one is noted beside another, so the inner one could be taken for alone."""
+async def test_a_call_within_a_call_has_a_limit_of_its_own():
     calls = []
 
     @outlast.retry(policy=RetryPolicy(max_attempts=2, attempt_timeout=0.05, base_delay=0, deadline=60))
@@ -189,7 +197,7 @@ async def test_a_context_that_went_to_the_event_loop_of_another_thread_changes_n
         await asyncio.sleep(seconds)
         return "done"
 
-    fetch = await alone(RetryPolicy(max_attempts=1, attempt_timeout=0.05), slow)
+    fetch = retried(RetryPolicy(max_attempts=1, attempt_timeout=0.05), slow)
     assert await fetch(0) == "done"
     found, go_on = [], threading.Event()
 
@@ -209,7 +217,7 @@ async def test_a_context_that_went_to_the_event_loop_of_another_thread_changes_n
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_event_loops_in_turns_each_end_their_own():
+async def test_event_loops_that_take_turns_each_end_their_own_calls():
     """In one thread: a loop that is left with a call in it, another, and the first again."""
 
     async def slow(seconds):
@@ -218,7 +226,7 @@ async def test_event_loops_in_turns_each_end_their_own():
 
     def turns():
         async def begin():
-            fetch = await alone(RetryPolicy(max_attempts=1, attempt_timeout=0.05), slow)
+            fetch = retried(RetryPolicy(max_attempts=1, attempt_timeout=0.05), slow)
             return fetch, asyncio.ensure_future(fetch(5))
 
         async def both(fetch):
@@ -243,13 +251,13 @@ async def test_event_loops_in_turns_each_end_their_own():
     await asyncio.to_thread(turns)
 
 
-async def test_a_test_s_clock_is_asked_from_its_first_moment_on():
+async def test_the_clock_of_a_test_is_asked_from_its_first_moment_on():
     left = []
 
     async def ask():
         left.append(outlast.current_attempt().time_left)
 
-    fetch = await alone(RetryPolicy(deadline=60), ask)
+    fetch = retried(RetryPolicy(deadline=60), ask)
     await fetch()
     with fake_clock() as clock:
         await fetch()
@@ -259,14 +267,14 @@ async def test_a_test_s_clock_is_asked_from_its_first_moment_on():
     assert all(59 < each < 60 for each in (left[0], left[2]))
 
 
-async def test_the_callee_can_ask_how_much_time_is_left():
+async def test_the_function_can_ask_how_much_time_is_left():
     found = []
 
     async def ask():
         await asyncio.sleep(0.01)
         found.append(outlast.current_attempt())
 
-    fetch = await alone(RetryPolicy(max_attempts=4, deadline=60), ask)
+    fetch = retried(RetryPolicy(max_attempts=4, deadline=60), ask)
     await fetch()
     ((number, most, left),) = [(each.number, each.max_attempts, each.time_left) for each in found]
     assert (number, most) == (1, 4)
@@ -281,7 +289,7 @@ async def test_it_sees_what_an_inner_retry_has_tried_and_not_what_was_left_befor
         calls.append(1)
         raise error
 
-    fetch = await alone(RetryPolicy(max_attempts=3, base_delay=0, deadline=60), inner)
+    fetch = retried(RetryPolicy(max_attempts=3, base_delay=0, deadline=60), inner)
     with pytest.raises(NetworkError) as caught:
         await fetch(NetworkError("new"))
     assert (len(calls), caught.value.__outlast__.reason) == (2, "exhausted")
@@ -293,7 +301,7 @@ async def test_it_sees_what_an_inner_retry_has_tried_and_not_what_was_left_befor
     with pytest.raises(NetworkError):
         await inner(kept)
     calls.clear()
-    fetch = await alone(RetryPolicy(max_attempts=3, base_delay=0, deadline=60), plain)
+    fetch = retried(RetryPolicy(max_attempts=3, base_delay=0, deadline=60), plain)
     with pytest.raises(NetworkError):
         await fetch()
     assert len(calls) == 3

@@ -1,4 +1,4 @@
-"""The watch over first attempts: one per thread, and none left behind."""
+"""Time limits of async attempts: one timer per event loop, and nothing is left behind."""
 
 import asyncio
 import gc
@@ -11,27 +11,32 @@ import pytest
 
 import outlast
 from outlast import RetryPolicy
-from outlast.run import watch
 
 LIMITED = RetryPolicy(max_attempts=1, attempt_timeout=60)
 
 
-@pytest.fixture
-def made(monkeypatch):
-    """Every watch that is made."""
-    made = []
-    begin = watch.Watch.__init__
+class CountingLoop(asyncio.SelectorEventLoop):
+    """An event loop that keeps its timers."""
 
-    def counted(self, *args):
-        made.append(threading.get_ident())
-        begin(self, *args)
+    def __init__(self):
+        super().__init__()
+        self.timers = []
 
-    monkeypatch.setattr(watch.Watch, "__init__", counted)
-    return made
+    def call_at(self, *args, **kwargs):
+        timer = super().call_at(*args, **kwargs)
+        self.timers.append(timer)
+        return timer
 
 
-def test_event_loops_in_two_threads_take_turns_with_one_watch_each(made):
-    together = threading.Barrier(2)
+def run_counted(main):
+    """Run a coroutine function on an event loop of its own; return the number of timers that it set."""
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        runner.run(main())
+        return len(runner.get_loop().timers)
+
+
+def test_event_loops_in_two_threads_take_turns_with_one_timer_each():
+    together, timers = threading.Barrier(2), []
 
     @outlast.retry(policy=LIMITED)
     async def fetch():
@@ -42,21 +47,57 @@ def test_event_loops_in_two_threads_take_turns_with_one_watch_each(made):
             together.wait(5)
             assert await fetch() == 1
 
-    threads = [threading.Thread(target=lambda: asyncio.run(some())) for _ in range(2)]
+    threads = [threading.Thread(target=lambda: timers.append(run_counted(some))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(made) == 2
+    assert timers == [1, 1]
 
 
-def test_a_new_event_loop_in_the_same_thread_gets_its_own(made):
+def test_a_new_event_loop_in_the_same_thread_gets_its_own():
     @outlast.retry(policy=LIMITED)
     async def fetch():
         return await asyncio.sleep(0, "done")
 
-    assert [asyncio.run(fetch()) for _ in range(3)] == ["done"] * 3
-    assert len(made) == 3
+    async def main():
+        assert await fetch() == "done"
+
+    assert [run_counted(main) for _ in range(3)] == [1, 1, 1]
+
+
+def test_a_thousand_functions_for_one_call_each_share_a_timer():
+    policy = RetryPolicy(deadline=3600)
+
+    async def one():
+        return 1
+
+    async def main():
+        for _ in range(1000):
+            assert await outlast.call(one, policy=policy) == 1
+
+    assert run_counted(main) == 1
+
+
+def test_calls_with_shorter_limits_end_before_those_that_began_earlier():
+    ends = []
+
+    async def fetch(name, seconds):
+        @outlast.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=seconds))
+        async def wait():
+            await asyncio.sleep(5)
+
+        with pytest.raises(TimeoutError, match=f"cancelled after {seconds:g} s"):
+            await wait()
+        ends.append(name)
+
+    async def main():
+        async with asyncio.TaskGroup() as group:
+            for name, seconds in (("last", 0.3), ("first", 0.05), ("second", 0.15)):
+                group.create_task(fetch(name, seconds))
+
+    asyncio.run(main())
+    assert ends == ["first", "second", "last"]
 
 
 @pytest.mark.parametrize("in_threads", [False, True])
@@ -110,17 +151,9 @@ def test_a_call_in_a_cancelled_task_keeps_its_time():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_whatever_the_order_each_call_has_its_own_time_and_none_is_kept(seed, monkeypatch):
+def test_whatever_the_order_each_call_has_its_own_time_and_none_is_kept(seed):
     """Calls that answer at once, later, too late or not at all, side by side and one within the other."""
-    watches = []
-    begin = watch.Watch.__init__
-
-    def kept(self, *args):
-        begin(self, *args)
-        watches.append(self)
-
-    monkeypatch.setattr(watch.Watch, "__init__", kept)
-    chance = random.Random(seed)
+    chance, tasks = random.Random(seed), []
 
     @outlast.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.04))
     async def fetch(seconds, depth):
@@ -131,6 +164,7 @@ def test_whatever_the_order_each_call_has_its_own_time_and_none_is_kept(seed, mo
         return "done"
 
     async def one():
+        tasks.append(weakref.ref(asyncio.current_task()))
         for _ in range(chance.randint(1, 3)):
             seconds, depth = chance.choice([None, 0, 0.005, 5]), chance.choice([0, 0, 1])
             began = time.monotonic()
@@ -144,7 +178,9 @@ def test_whatever_the_order_each_call_has_its_own_time_and_none_is_kept(seed, mo
 
     async def main():
         await asyncio.gather(*(one() for _ in range(60)))
+        await asyncio.sleep(0)
+        gc.collect()
+        return sum(each() is not None for each in tasks)
 
-    asyncio.run(main())
-    ((task, calls, cancelled),) = [(each.task, each.calls, each.cancelled) for each in watches]
-    assert (task, calls, cancelled) == (None, {}, None)
+    assert asyncio.run(main()) == 0
+    assert len(tasks) == 60

@@ -1,0 +1,89 @@
+"""The spool: outcomes that a worker could not store before it ended, kept in files until the next start."""
+
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+from outlast.classify import classify
+from outlast.errors import LeaseLostError
+from outlast.ports.rows import Kind, Note, Reason, SettleAndClaim, Settlement
+from outlast.ports.store import Store
+from outlast.queue.logs import log
+
+
+class Spool:
+    """A folder of outcomes: ids, epochs and failures, never a payload. Only their owner can read the files.
+
+    Args:
+        folder: The folder; created when it is needed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, done: list[tuple[int, int]], settlements: list[Settlement]) -> bool:
+        """Write outcomes to a new file. Returns whether there were any and they were written."""
+        lines = [_to_line(Settlement(number, epoch, Kind.DONE)) for number, epoch in done]
+        lines += [_to_line(each) for each in settlements if each.kind is not Kind.RELEASE]
+        if not lines:
+            return False
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = self._folder / f"{uuid.uuid4().hex}.jsonl"
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            log.error("could not store %d outcomes anywhere; their tasks will run again: %s", len(lines), error)
+            return False
+        log.warning("could not store %d outcomes; they are kept in %s until the next start", len(lines), path)
+        return True
+
+    def replay(self, store: Store, worker_id: str) -> int:
+        """Apply all outcomes whose tasks no other worker has. Returns their number."""
+        applied = 0
+        for path in sorted(self._folder.glob("*.jsonl")) if self._folder.is_dir() else ():
+            try:
+                settlements = _read_file(path)
+            except FileNotFoundError:  # another worker that started at the same time has applied it
+                continue
+            try:
+                refused = store.settle_and_claim(SettleAndClaim(worker_id, [], settlements, [])).refused
+            except LeaseLostError:
+                raise
+            except Exception as error:  # noqa: BLE001  # a file must not prevent the start of workers
+                failure = classify(error)
+                log.error("could not apply %s (%s): %s", path, failure.category, failure.message)
+                if not failure.retryable:
+                    path.rename(path.with_suffix(".refused"))
+                continue
+            path.unlink(missing_ok=True)
+            applied += len(settlements) - len(refused)
+            log.warning("applied %d outcomes from %s, %d were too late", len(settlements), path, len(refused))
+        return applied
+
+
+def _to_line(settlement: Settlement) -> str:
+    note = settlement.note
+    return json.dumps(settlement._asdict() | {"note": None if note is None else note._asdict()})
+
+
+def _read_file(path: Path) -> list[Settlement]:
+    """Return the settlements of a file; incomplete lines are logged and skipped."""
+    settlements = []
+    for line in path.read_text("utf-8", errors="replace").splitlines():
+        try:
+            data: dict[str, Any] = json.loads(line)  # of an older version, without the last fields
+            note, reason = data["note"], data["reason"]
+            parsed = {
+                "kind": Kind(data["kind"]),
+                "note": None if note is None else Note(**note),
+                "reason": None if reason is None else Reason(reason),
+            }
+            settlements.append(Settlement(**data | parsed))
+        except (ValueError, TypeError, KeyError) as error:
+            log.error("a line of %s is not valid: %s", path, error)
+    return settlements

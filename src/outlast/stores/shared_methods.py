@@ -1,0 +1,323 @@
+"""Methods that both stores share: they run a statement that each database has under the same name."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from outlast.decide.breaker import OPENED_BY_HAND, OPENED_ELSEWHERE
+from outlast.decide.source_health import SourceState
+from outlast.ports.external_attempts import AttemptState
+from outlast.ports.job_rows import Run, TargetRow, TargetStatus
+from outlast.ports.read_rows import MOST_COUNTED, BreakerOpening, BreakerOrder, FailureGroup, FlowPoint
+from outlast.ports.rows import (
+    Attempt,
+    Cooldown,
+    DeadLetter,
+    DeadLetterFilter,
+    Group,
+    QueueRow,
+    Task,
+    TaskFilter,
+    WorkerRow,
+)
+from outlast.ports.source_rows import Alert, Poll, Source, SourceFilter
+from outlast.ports.triage import PayloadEdit, Replay, ReplayState
+from outlast.stores.counters import event_totals
+from outlast.stores.row_reader import RowReader
+
+R = TypeVar("R")
+Values = Mapping[str, Any] | None
+
+
+class Statements(ABC):
+    """Runs statements by name, each as a transaction of its own.
+
+    Parameters are given by name: lists, times and flags as they are in Python.
+    """
+
+    read_row: RowReader
+
+    @abstractmethod
+    def fetch(self, name: str, values: Values = None) -> list[Any]:
+        """Run a statement that only reads; return its rows."""
+
+    @abstractmethod
+    def change(self, name: str, values: Values = None) -> int:
+        """Run a statement that writes; return the number of changed rows."""
+
+    def select(self, row_type: type[R], name: str, values: Values = None) -> list[R]:
+        """Run a statement that only reads; return its rows as row types."""
+        return [self.read_row(row_type, row) for row in self.fetch(name, values)]
+
+    def find(self, row_type: type[R], name: str, values: Values = None) -> R | None:
+        """Run a statement that only reads; return its first row, or None."""
+        return next(iter(self.select(row_type, name, values)), None)
+
+    def column(self, name: str, values: Values = None) -> list[Any]:
+        """Run a statement that only reads; return the first value of each row."""
+        return [row[0] for row in self.fetch(name, values)]
+
+    def value(self, name: str, values: Values = None) -> Any:
+        """Run a statement that only reads and returns a row; return its first value."""
+        return self.column(name, values)[0]
+
+
+class SharedTasks:
+    """A part of `Tasks`."""
+
+    db: Statements
+
+    def reconcile(self, worker_id: str, held: Sequence[int]) -> int:
+        """Release tasks that a worker does not hold, although the store assigns them to it."""
+        return self.db.change("reconcile", {"worker_id": worker_id, "held": list(held)})
+
+    def next_due(self, queues: Sequence[str]) -> float | None:
+        """Return the seconds until a task can be claimed."""
+        due = self._first_due(queues)
+        return None if due is None else max(0.0, due)
+
+    def oldest_ready(self, queues: Sequence[str]) -> float | None:
+        """Return for how many seconds the oldest ready task has waited."""
+        due = self._first_due(queues)
+        return None if due is None or due > 0 else -due
+
+    def _first_due(self, queues: Sequence[str]) -> float | None:
+        due: float | None = self.db.value("next_due", {"queues": list(queues)})
+        return due
+
+    def suspects_due(self, queues: Sequence[str]) -> bool:
+        """Return whether a suspect is due and a worker may run it now."""
+        return bool(self.db.value("suspects_due", {"queues": list(queues)}))
+
+    def get(self, task_id: int) -> Task | None:
+        """Return a task, or None."""
+        return self.db.find(Task, "get_task", {"id": task_id})
+
+    def find(self, filters: TaskFilter) -> list[Task]:
+        """Return matching tasks, newest first."""
+        return self.db.select(Task, "find_tasks", filters._asdict())
+
+    def attempts(self, task_id: int) -> list[Attempt]:
+        """Return the failed attempts of a task."""
+        return self.db.select(Attempt, "attempts", {"id": task_id})
+
+    def result(self, task_id: int) -> str | None:
+        """Return the stored result of a task."""
+        rows = self.db.fetch("result", {"id": task_id})
+        return str(rows[0][0]) if rows else None
+
+    def _repeat(self, name: str, values: Mapping[str, Any]) -> int:
+        """Run a statement that changes at most one batch until nothing is left; return the number of changed rows."""
+        changed = 0
+        while True:
+            count = self.db.change(name, values)
+            changed += count
+            if count < values["batch"]:
+                return changed
+
+
+class SharedAttempts:
+    """A part of `EngineTasks`."""
+
+    db: Statements
+
+    def attempt_state(self, task_id: int) -> AttemptState | None:
+        """Return the state of a task."""
+        return self.db.find(AttemptState, "attempt_state", {"id": task_id})
+
+    def running(self, worker_id: str) -> list[tuple[int, int]]:
+        """Return the tasks that a worker holds."""
+        return [(number, epoch) for number, epoch in self.db.fetch("tasks_of_worker", {"worker_id": worker_id})]
+
+    def find_by_key(self, task_type: str, unique_key: str) -> int | None:
+        """Return the latest task that has or had a key."""
+        rows = self.db.fetch("latest_by_key", {"task_type": task_type, "unique_key": unique_key})
+        return int(rows[0][0]) if rows else None
+
+
+class SharedFlowControl:
+    """Parts of `Workers`, `Queues`, `Cooldowns` and `Breakers`."""
+
+    db: Statements
+
+    def workers(self) -> list[WorkerRow]:
+        """Return the registered workers."""
+        return self.db.select(WorkerRow, "workers")
+
+    def queues(self) -> list[QueueRow]:
+        """Return the queues that have tasks or are paused."""
+        return self.db.select(QueueRow, "queues")
+
+    def cooldowns(self) -> list[Cooldown]:
+        """Return the cooldowns that run now."""
+        return self.db.select(Cooldown, "cooldowns")
+
+    def forget_breakers(self, process: str) -> None:
+        """Delete the breaker states of a process that ends."""
+        self.db.change("delete_breakers", {"process": process})
+
+    def breaker_orders(self, after: int) -> list[BreakerOrder]:
+        """Return the orders with a larger number."""
+        return self.db.select(BreakerOrder, "breaker_orders", {"after": after})
+
+    def opened_breakers(self, process: str, resources: Sequence[str]) -> list[BreakerOpening]:
+        """Return which of these resources other processes have opened because of failures."""
+        reasons = {"by_hand": OPENED_BY_HAND, "elsewhere": OPENED_ELSEWHERE}
+        values = {"process": process, "resources": list(resources), **reasons}
+        return self.db.select(BreakerOpening, "opened_breakers", values)
+
+
+class SharedDeadLetters(ABC):
+    """A part of `DeadLetters`."""
+
+    db: Statements
+
+    @abstractmethod
+    def _fetch_matching(self, name: str, filters: DeadLetterFilter) -> list[Any]:
+        """Run a statement for the dead letters that match a filter; return its rows."""
+
+    def dead_letters(self, filters: DeadLetterFilter) -> list[DeadLetter]:
+        """Return matching dead letters, newest first."""
+        return [self.db.read_row(DeadLetter, row) for row in self._fetch_matching("dead_letters", filters)]
+
+    def count_dead_letters(self, filters: DeadLetterFilter) -> int:
+        """Return the number of matching dead letters."""
+        return sum(count for (count,) in self._fetch_matching("count_dead_letters", filters))
+
+    def dead_letter(self, number: int) -> DeadLetter | None:
+        """Return a dead letter, or None."""
+        return self.db.find(DeadLetter, "dead_letter", {"id": number})
+
+    def groups(self, filters: DeadLetterFilter) -> list[Group]:
+        """Return dead letters grouped by cause; the sample is the newest one."""
+        return [self.db.read_row(Group, row) for row in self._fetch_matching("group_dead_letters", filters)]
+
+    def replay_run(self, number: int) -> Replay | None:
+        """Return a replay, or None."""
+        return self.db.find(Replay, "get_replay", {"id": number})
+
+    def end_replay(self, number: int, state: ReplayState, why: str = "", *, epoch: int | None = None) -> bool:
+        """End a running replay, after a step that is in progress."""
+        return self.db.change("end_replay", {"id": number, "state": str(state), "why": why, "epoch": epoch}) == 1
+
+    def edits(self, task_id: int) -> list[PayloadEdit]:
+        """Return the edits of a task."""
+        return self.db.select(PayloadEdit, "payload_edits", {"task_id": task_id})
+
+
+def source_columns(source: Source) -> dict[str, Any]:
+    """Return the columns of a source by name; its health has columns of its own."""
+    columns = source._asdict() | source.health._asdict()
+    del columns["health"]
+    return columns
+
+
+class SharedSources:
+    """A part of `Sources`."""
+
+    db: Statements
+
+    def source(self, source_id: int) -> Source | None:
+        """Return a source, or None."""
+        return self.db.find(Source, "get_source", {"id": source_id})
+
+    def sources(self, filters: SourceFilter) -> list[Source]:
+        """Return matching sources, ordered by id."""
+        return self.db.select(Source, "list_sources", filters._asdict())
+
+    def source_counts(self, profile: str | None = None) -> dict[SourceState, int]:
+        """Return the number of sources by state."""
+        rows = self.db.fetch("count_sources", {"profile": profile})
+        return dict.fromkeys(SourceState, 0) | {SourceState(state): count for state, count in rows}
+
+    def polls(self, source_id: int, limit: int) -> list[Poll]:
+        """Return a source's history, newest first."""
+        return self.db.select(Poll, "list_polls", {"id": source_id, "limit": limit})
+
+    def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
+        """Return the last history entries of each of these sources, newest first."""
+        found: dict[int, list[Poll]] = {number: [] for number in source_ids}
+        for poll in self.db.select(Poll, "recent_polls", {"ids": list(found), "limit": limit}):
+            found[poll.source_id].append(poll)
+        return found
+
+    def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
+        """Return sources that are deferred because their host cools down."""
+        return [(number, url) for number, url in self.db.fetch("deferred_sources", {"limit": limit})]
+
+    def release_sources(self, owner: str) -> int:
+        """Release a monitor's sources without an outcome."""
+        return self.db.change("release_source_leases", {"owner": owner})
+
+
+class SharedAlerts:
+    """A part of `Alerts`."""
+
+    db: Statements
+
+    def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:
+        """Return the last alert of each key."""
+        return {alert.key: alert for alert in self.db.select(Alert, "last_alerts", {"keys": list(keys)})}
+
+
+class SharedJobs:
+    """A part of `Jobs`."""
+
+    db: Statements
+
+    def run(self, run_id: str) -> Run | None:
+        """Return a run, or None."""
+        return self.db.find(Run, "get_run", {"id": run_id})
+
+    def done_targets(self, run_id: str, source_ids: Sequence[str]) -> set[str]:
+        """Return which of these targets are finished."""
+        return {row[0] for row in self.db.fetch("done_targets", {"run_id": run_id, "ids": list(source_ids)})}
+
+    def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
+        """Return the number of targets by status."""
+        rows = self.db.fetch("count_targets", {"run_id": run_id})
+        return dict.fromkeys(TargetStatus, 0) | {TargetStatus(status): count for status, count in rows}
+
+    def failure_groups(self, run_id: str, limit: int = 5) -> list[tuple[str, int, TargetRow]]:
+        """Return the largest groups of failures of a run."""
+        rows = self.db.fetch("group_failed_targets", {"run_id": run_id, "limit": limit})
+        return [(cause, size, self.db.read_row(TargetRow, row)) for cause, size, *row in rows]
+
+    def compare_runs(self, before: str, after: str) -> dict[str, int]:
+        """Compare two runs."""
+        ((fixed, broken, still),) = self.db.fetch("compare_runs", {"before": before, "after": after})
+        return {"fixed": fixed, "broken": broken, "still": still}
+
+
+class SharedReads:
+    """A part of `Reads`."""
+
+    db: Statements
+
+    def event_totals(self) -> dict[str, int]:
+        """Return the all-time total of each event."""
+        return event_totals(self.db.fetch("event_totals"))
+
+    def failure(self, fingerprint: str) -> FailureGroup | None:
+        """Return a failure group, or None."""
+        return self.db.find(FailureGroup, "failure_group", {"fingerprint": fingerprint})
+
+    def _failure_flow(self, fingerprints: Sequence[str], values: Mapping[str, Any]) -> dict[str, list[FlowPoint]]:
+        """Return how often each of these groups failed, by time step; `values` say which steps."""
+        flow: dict[str, list[FlowPoint]] = {each: [] for each in fingerprints}
+        for fingerprint, *point in self.db.fetch("failure_flow", {**values, "fingerprints": list(flow)}):
+            flow[fingerprint].append(self.db.read_row(FlowPoint, point))
+        return flow
+
+    def failure_samples(self, fingerprint: str, limit: int = 5) -> list[Attempt]:
+        """Return the last failed attempts of a group."""
+        return self.db.select(Attempt, "failure_samples", {"fingerprint": fingerprint, "limit": limit})
+
+    def waiting_for(self, resource: str) -> int:
+        """Return how many queued tasks depend on a resource."""
+        return int(self.db.value("count_waiting_for_resource", {"resource": resource, "most": MOST_COUNTED}))
+
+    def dead_letter_counts(self) -> dict[tuple[str, str], int]:
+        """Return the number of dead letters by task and category, according to the counters."""
+        rows = self.db.fetch("count_dead_letters_by_type")
+        return {(task_type, category): count for task_type, category, count in rows}
