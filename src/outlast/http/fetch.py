@@ -113,7 +113,7 @@ async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None 
         failure = failure_of(error)
         attach_failure(error, failure)
         try:
-            if not chosen.retries(error, failure):
+            if not _is_retried(chosen, error, failure):
                 return response
             await response.aclose()
             raise error
@@ -122,6 +122,13 @@ async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None 
 
     attempt.__qualname__ = f"GET {redacted_url(url)}"  # as logs and events name it
     return await wrap(attempt, chosen, None)()
+
+
+def _is_retried(policy: RetryPolicy, error: Exception, failure: Failure) -> bool:
+    try:
+        return policy.retries(error, failure)
+    except Exception:  # noqa: BLE001  # a predicate of the user's; the loop logs it and raises the error
+        return True
 
 
 async def handle_rate_limit(response: Any, *, default: int = 60) -> float:

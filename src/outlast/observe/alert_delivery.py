@@ -19,6 +19,7 @@ from outlast.observe.channels import Channel
 from outlast.observe.messages import compose
 from outlast.ports.source_rows import Alert, AlertResult, Alerts
 from outlast.record.log_text import format_seconds
+from outlast.run.report import report_counter, was_retried_inside
 
 __all__ = ["DELIVERY_POLICY", "GIVE_UP_AFTER", "GIVE_UP_DELIVERIES", "Deliverer"]
 
@@ -89,12 +90,13 @@ class ChannelQueue:
         """Make one attempt to send the next message."""
         message, alerts = self._waiting[0]
         self._attempts += 1
+        reports = report_counter.last
         try:
             self.channel.send(message)
         except BaseException as error:  # a channel may raise anything; a CancelledError must not stop the others
             if _is_shutdown(error):
                 raise
-            self._decide(error)
+            self._decide(error, nested=was_retried_inside(error, reports))
         else:
             self.sent.update(alert.id for alert in alerts)
             self._next()
@@ -103,9 +105,9 @@ class ChannelQueue:
         self._waiting.popleft()
         self._attempts, self._waited, self._last = 0, None, None
 
-    def _decide(self, error: BaseException) -> None:
+    def _decide(self, error: BaseException, *, nested: bool) -> None:
         failure, name = failure_of(error).settled(), self.channel.name
-        wait = self._wait_seconds(error, failure)
+        wait = self._wait_seconds(error, failure, nested=nested)
         if wait is not None:
             self._last, self._waited = failure, wait
             self.due = clock.monotonic() + wait
@@ -139,11 +141,12 @@ class ChannelQueue:
             self.failed.update((alert.id, failure) for alert in alerts)
             self._next()
 
-    def _wait_seconds(self, error: BaseException, failure: Failure) -> float | None:
+    def _wait_seconds(self, error: BaseException, failure: Failure, *, nested: bool) -> float | None:
         """Return the seconds until the next attempt; None if there is no further one in this delivery."""
         state = DecisionState(
             attempt=self._attempts,
             previous=self._waited,
+            nested=nested,
             time_left=max(0.0, self.until - clock.monotonic()),
             patience=HINT_LIMIT,
             chance=clock.chance,
