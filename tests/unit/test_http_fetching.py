@@ -16,6 +16,7 @@ import outlast
 from outlast.errors import CoolingDownError
 from outlast.http import (
     RETRYABLE_EXCEPTIONS,
+    fetch_with_retry,
     fetch_with_retry_on_403,
     is_403_error,
     is_persistent_error,
@@ -347,3 +348,16 @@ def test_a_warning_stands_before_every_wait(caplog):
 @pytest.mark.parametrize("result", [None, 403, "403", {"status": 403}, [403]], ids=repr)
 def test_what_is_no_answer_is_returned(result):
     assert fetch_with_retry_on_403(lambda: result) is result
+
+
+def test_a_predicate_that_raises_does_not_replace_the_error_of_the_response():
+    def broken(error):
+        raise RuntimeError("a bug in the predicate")
+
+    async def fetch():
+        async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(503))) as client:
+            await fetch_with_retry(client, "http://a.test/", policy=outlast.RetryPolicy(retry_on=broken))
+
+    with pytest.raises(httpx.HTTPStatusError) as caught:
+        asyncio.run(fetch())
+    assert caught.value.__outlast__.reason == "broken"

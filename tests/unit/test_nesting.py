@@ -1,10 +1,15 @@
 """Retries inside retries do not multiply (pitfall 11)."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 import outlast
 from outlast import RetryPolicy
+from outlast.decide.decision import AlertKind
 from outlast.errors import NetworkError
+from outlast.observe.alert_delivery import ChannelQueue, send_queues
+from outlast.ports.source_rows import Alert
 from outlast.testing import fake_clock
 
 THREE = RetryPolicy(max_attempts=3)
@@ -121,3 +126,19 @@ def test_pitfall_11_an_inner_retry_within_a_group():
     with fake_clock(), pytest.raises(ExceptionGroup):
         outer()
     assert len(calls) == 3
+
+
+def test_an_alert_channel_that_retries_by_itself_is_not_retried_as_well(clock):
+    calls = []
+
+    class RetryingChannel:
+        name = "channel"
+
+        def send(self, message):
+            outlast.call(counting(NetworkError("down"), calls), policy=THREE)
+
+    now = datetime.now(UTC)
+    alert = Alert(1, "source:1", AlertKind.FIRST, "error", "title", "", 1, 1, (), None, None, now)
+    queue = ChannelQueue(RetryingChannel(), [alert], THREE, clock.monotonic() + 600)
+    send_queues([queue], lambda: False)
+    assert (len(calls), list(queue.failed)) == (3, [1])
