@@ -37,7 +37,7 @@ IN_A_FILE = {
     "url": "`sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://…` or `memory://`.",
     "notify": "Where alerts go: addresses of Slack webhooks, or Apprise URLs (extra `notify`). Without any, alerts "
     "are logged.",
-    "max_retries": "Retries after the first call; instead of `max_attempts`, which is one more.",
+    "max_retries": "Older name of `max_attempts`: it counts calls too, and 0 and 1 both mean one call.",
     "retry_on": 'Categories that are retried. Without it, or with `"retryable"`, those that the classifier calls '
     "retryable; `[]` retries nothing.",
     "backoff": '`"fixed"`, `"linear"` (base · n) or `"exponential"` (base · 2^(n-1)).',

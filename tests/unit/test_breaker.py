@@ -162,7 +162,7 @@ class TestSettings:
             ({"consecutive": None}, "otherwise it would never open"),
             ({"open_for": -1}, "open_for is -1"),
             ({"slow_call": float("inf")}, "slow_call is inf"),
-            ({"counts": "x"}, "counts is 'x'; give exception classes"),
+            ({"counts": "x"}, "'x' is not a category"),
         ],
     )
     def test_bad_ones_are_refused(self, settings, message):

@@ -326,3 +326,12 @@ def test_a_doubling_pause_grows_to_its_cap_and_begins_again():
     assert pause.seconds == 5.0
     pause.reset()
     assert (pause.seconds, pause.grow()) == (0, 0.1)
+
+
+def test_a_category_by_its_name():
+    policy = RetryPolicy(retry_on="network")
+    assert policy.retry_on == {Category.NETWORK}
+    assert policy.retries(ConnectionError())
+    assert not policy.retries(ValueError())
+    with pytest.raises(ConfigError, match="'net' is not a category; choose one of"):
+        RetryPolicy(retry_on="net")

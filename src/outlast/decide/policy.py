@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         type[BaseException]
         | tuple[type[BaseException], ...]
         | AbstractSet[str]
+        | str
         | Callable[[BaseException], object]
         | None
     )
@@ -68,8 +69,8 @@ def check_retry_on(retry_on: "RetryOn", name: str = "retry_on") -> "RetryOn":
         if not all(_is_exception_class(each) for each in checked):
             raise ConfigError(f"{name} is {checked!r}; in a tuple give exception classes, in a set give categories")
         return tuple(checked)
-    if isinstance(checked, Category):
-        return frozenset({checked})
+    if isinstance(checked, str):
+        return frozenset({Category.parse(checked)})
     if isinstance(checked, set | frozenset) and checked is not RETRYABLE:
         return frozenset(Category.parse(each) for each in checked)
     if checked is None or checked is RETRYABLE or _is_exception_class(checked) or _is_predicate(checked):
