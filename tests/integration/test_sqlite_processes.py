@@ -45,7 +45,9 @@ print(*done)
 """
 
 FORKING = """
-import os, sys, threading, time
+import os, sys, threading, time, warnings
+
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of threads beside a fork
 from conformance.acting import add, task
 from outlast.stores.sqlite.store import SqliteStore
 
