@@ -3,11 +3,13 @@
 Connections are in autocommit mode; several statements need an explicit transaction.
 """
 
+import atexit
 import math
 import os
 import select
 import threading
 import time
+import weakref
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator
@@ -150,6 +152,7 @@ def _server_process(connection: Connection) -> int:
     return number
 
 
+_EXIT_TIMEOUT = 1.0  # seconds that the end of a process waits for the threads of the pool
 _POOL_TIMEOUT = 10.0
 """Seconds to wait for a connection."""
 _MIN_POOL_TIMEOUT = 0.05
@@ -248,6 +251,7 @@ class PostgresDatabase(PostgresStatements):
                     reconnect_timeout=2.0,  # its pauses grow, so a new attempt at the next call finds the server sooner
                     open=True,
                 )
+                atexit.register(_close_at_exit, weakref.ref(self._pool), self._pid)
             return self._pool
 
     def connect(self) -> Connection:
@@ -360,6 +364,13 @@ class PostgresDatabase(PostgresStatements):
         with suppress(IndexError):  # raised by pop after the last one
             for pooled in iter(self._spare.pop, None):
                 pooled.pool.putconn(pooled.connection)
+
+
+def _close_at_exit(pool_ref: "weakref.ref[Any]", pid: int) -> None:
+    """Close a pool when its process ends: on Python 3.13 its threads would hold up the end for 20 s."""
+    pool = pool_ref()
+    if pool is not None and pid == os.getpid():
+        pool.close(timeout=_EXIT_TIMEOUT)
 
 
 def _parse_url(url: str) -> dict[str, Any]:
