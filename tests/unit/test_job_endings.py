@@ -401,16 +401,20 @@ def test_a_stop_in_the_middle_of_a_stream_is_no_success(app, way):
 @pytest.mark.parametrize("way", [each for each in WAYS if each != "one"])
 def test_a_wait_for_another_attempt_ends_with_the_run(app, way):
     """A target that waits when the run is aborted was not attempted to its end."""
-    waiting = threading.Event()
+    waiting, finished = threading.Event(), threading.Semaphore(0)
+    targets = [0, 1, 2, 3] if way != "executor" else [0, 3]
 
     def handler(context, target):
         if target == 0:
             waiting.set()
             raise errors.NetworkError("again", retry_after=600)
         if target == 3 and waiting.wait(10):
+            for _ in targets[1:-1]:  # the others run at the same time
+                finished.acquire(timeout=10)
             raise errors.AbortJob("enough")
+        finished.release()
 
-    summary = run(app, way, handler, range(4) if way != "executor" else [0, 3])
+    summary = run(app, way, handler, targets)
     assert summary.failed_targets == 1
     assert summary.not_attempted == 1
     adds_up(summary)
