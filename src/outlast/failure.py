@@ -332,6 +332,8 @@ class Failure(Frozen):
     def __getattr__(self, name: str) -> "Any":
         """Read the texts."""
         read_texts = self.__dict__.get("_read_texts")
+        if read_texts is None and name in self.__dict__:  # another thread has read them meanwhile
+            return self.__dict__[name]
         if read_texts is None or name not in _TEXT_FIELDS:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         self.__dict__.update(read_texts())

@@ -228,16 +228,16 @@ def _decide(failure: "Failure | None", policy: "RetryPolicy", state: DecisionSta
         return Fail(DecisionReason.CANARY)
     if state.exhausted:
         return Fail(DecisionReason.EXHAUSTED if state.wanted else DecisionReason.PERMANENT)
+    if failure is not None and state.place is not Place.CALL:
+        wait = deferral_seconds(failure, policy, state)
+        if wait is not None:
+            return Fail(DecisionReason.EXPIRED) if wait > _deferral_left(state) else Defer(wait)
     if state.nested and not policy.nested:
         return Fail(DecisionReason.NESTED)
     if state.retries_off:
         return Fail(DecisionReason.OFF)
     if state.timed_out and state.time_left == 0:
         return Fail(DecisionReason.DEADLINE)
-    if failure is not None and state.place is not Place.CALL:
-        wait = deferral_seconds(failure, policy, state)
-        if wait is not None:
-            return Fail(DecisionReason.EXPIRED) if wait > _deferral_left(state) else Defer(wait)
     if state.wanted is None:
         return Fail(DecisionReason.BROKEN)
     if not state.wanted:
@@ -286,7 +286,7 @@ def deferral_seconds(failure: "Failure", policy: "RetryPolicy", state: DecisionS
     """
     requested = failure.retry_after
     if state.place is Place.HTTP or state.place is Place.TARGET:
-        return requested if failure.exception_name == "CoolingDownError" and state.place is Place.HTTP else None
+        return requested if state.place is Place.HTTP and failure.exception_name == "CoolingDownError" else None
     if failure.exception_name in _OWN_REFUSALS:
         refused = requested or _OWN_REFUSALS[failure.exception_name]
         return refused if state.wanted or state.place is Place.POLL else None
@@ -326,7 +326,8 @@ def _decide_target(failure: "Failure | None", policy: "RetryPolicy", state: Deci
     decision = _decide(failure, policy, state)
     if isinstance(decision, Retry) or failure is None:
         return decision
-    if failure.category is Category.QUOTA_EXHAUSTED and failure.retry_after is not None:
+    quota = failure.category is Category.QUOTA_EXHAUSTED
+    if failure.retry_after is not None and (quota or decision.reason is DecisionReason.NESTED):
         return Defer(failure.retry_after)
     return Abort(DecisionReason.ABORTED) if failure.category in ABORT_CATEGORIES else decision
 

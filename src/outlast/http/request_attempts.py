@@ -72,6 +72,8 @@ class _RequestState(CallState):
     def failed(self, error: Exception) -> float | None:
         """Decide on a failed attempt; a request that must not be sent twice is not retried."""
         sending = self.sending
+        if error is sending.cooling_error and self.attempt == 1:  # nothing was sent, and the cooldown is logged
+            return None
         if error is not sending.status_error and not sending.may_repeat(error):
             return None
         delay = super().failed(error)
@@ -93,6 +95,7 @@ class RequestAttempts:
 
     Attributes:
         failure: The classified response, if it has an error status and is returned.
+        cooling_error: The error of a request that was not sent, because its scope cools down.
         status_error: The error of the last response, if the policy retries such a response.
         response: That response, until it is closed or returned.
     """
@@ -101,6 +104,7 @@ class RequestAttempts:
         self.settings = settings
         self.scope = scope
         self.failure: Failure | None = None
+        self.cooling_error: Exception | None = None
         self.status_error: Exception | None = None
         self.response: Any = None
         self._adapter = adapter
@@ -149,9 +153,10 @@ class RequestAttempts:
         if self.settings.policy.deadline is not None and started is not None:
             too_long = too_long or left >= started + self.settings.policy.deadline - clock.monotonic()
         if too_long:
-            raise CoolingDownError(
+            self.cooling_error = CoolingDownError(
                 f"{self.scope}: not called, its cooldown ends in {math.ceil(left)} s", retry_after=left
             )
+            raise self.cooling_error
         wait = min(left, _RECHECK_SECONDS)
         self._held += wait
         return wait
@@ -257,7 +262,7 @@ class RequestAttempts:
     def end(self) -> None:
         """Give back a probe that was not sent, and forget the last error: its traceback refers to this object."""
         self._give_probe_back()
-        self.status_error = None
+        self.status_error = self.cooling_error = None
 
     def _give_probe_back(self) -> None:
         if self._probes:

@@ -481,8 +481,8 @@ class AsyncRetryTransport(_Transport):
             if response is None:
                 raise
         finally:
-            await sending.close_response_async()
             sending.end()
+            await sending.close_response_async()
         return await self._cap(sending.library, request, response)
 
     async def aclose(self) -> None:

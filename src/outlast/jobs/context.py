@@ -133,4 +133,4 @@ class JobContext:
     def _begin(self) -> None:
         """Start the next attempt."""
         self.attempt += 1
-        self._call = CURRENT.get()
+        self._call, self._decision = CURRENT.get(), None

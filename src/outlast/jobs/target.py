@@ -124,6 +124,13 @@ class _TargetState(CallState):
         """The job and the target."""
         return _target_name(self._context)
 
+    def begin(self) -> None:
+        """Begin the next attempt, if there is time for it."""
+        try:
+            super().begin()
+        finally:
+            self._context._decision = self.decision  # noqa: SLF001  # ours
+
     def failed(self, error: Exception) -> float | None:
         """Decide on a failed attempt; a handler may skip its target or stop the job."""
         self.skips, self.aborts = isinstance(error, SkipTarget), isinstance(error, AbortJob)
@@ -176,6 +183,8 @@ def run_attempts(plan: TargetPlan, keys: dict[str, Any], source_id: str, target:
         return TargetResult(None, context.counts)
     except Exception as error:  # noqa: BLE001  # an error of a handler concerns its target
         return final_result(plan, context, target, error)
+    finally:
+        context._call = None  # noqa: SLF001  # ours; it refers to the context
     return TargetResult(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
 
 
@@ -191,6 +200,8 @@ async def run_attempts_async(plan: TargetPlan, keys: dict[str, Any], source_id: 
         if isinstance(error, asyncio.CancelledError) and _is_cancelled():
             raise
         return final_result(plan, context, target, error)
+    finally:
+        context._call = None  # noqa: SLF001  # ours; it refers to the context
     return TargetResult(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
 
 

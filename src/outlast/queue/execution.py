@@ -69,10 +69,11 @@ def execute(definition: Definition, claimed: Claimed, children: ChildPool, is_le
 
 async def execute_async(definition: Definition, claimed: Claimed, is_leaving: Callable[[], bool]) -> Outcome:
     """Run a task on the event loop. If it is cancelled because the worker stops, it is released."""
-    started_at = _publish_start(definition, claimed)
+    started_at = None
     try:
+        started_at = _publish_start(definition, claimed)
         outcome = await _run_on_loop(definition, claimed, is_leaving)
-    except Exception as error:  # noqa: BLE001  # a bug of ours must not lose the task
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # a bug must not lose the task
         outcome = defer_after_bug(claimed, error)
     _publish_end(definition, claimed, started_at, outcome)
     return outcome
@@ -90,8 +91,9 @@ def _with_events(
     """Publish the start and the end of an attempt, and defer the task after a bug of ours."""
 
     def run_with_events(definition: Definition, claimed: Claimed, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
-        started_at = _publish_start(definition, claimed)
+        started_at = None
         try:
+            started_at = _publish_start(definition, claimed)
             outcome = run(definition, claimed, *args, **kwargs)
         except BaseException as error:  # noqa: BLE001  # a bug of ours must not lose the task
             outcome = defer_after_bug(claimed, error)
@@ -118,7 +120,10 @@ def _publish_end(definition: Definition, claimed: Claimed, started_at: float | N
 
     kind = Kind.DONE if outcome.settlement is None else outcome.settlement.kind
     seconds = clock.monotonic() - started_at
-    publish(TaskEnded(definition.name, claimed.id, claimed.retry_count + 1, seconds, kind.value))
+    try:
+        publish(TaskEnded(definition.name, claimed.id, claimed.retry_count + 1, seconds, kind.value))
+    except BaseException as error:  # noqa: BLE001  # a subscriber that ends its thread must not lose the outcome
+        log.error("a subscriber failed on TaskEnded\n%s", traceback_of(error))
 
 
 @_with_events

@@ -216,7 +216,10 @@ class CallState(DecisionState):
             return
         self.attempt -= 1
         self.history.pop()
-        self._give_up(last, None, DecisionReason.DEADLINE, announced=True)
+        self.time_left = 0.0
+        failure = failure_of(last) if self.plan.by_failure or self.place is not Place.CALL else None
+        self.decision = decide(failure, self.plan.policy, self)
+        self._give_up(last, failure, DecisionReason.DEADLINE, announced=True)
         try:
             raise last
         finally:

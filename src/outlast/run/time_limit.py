@@ -8,7 +8,6 @@ import math
 import threading
 from asyncio import CancelledError, current_task, get_running_loop
 from contextvars import Context
-from time import monotonic
 
 from outlast import async_backends
 
@@ -23,7 +22,7 @@ class _LoopTimer:
     """The time limits of one event loop. Only the thread that runs the loop uses it.
 
     Attributes:
-        due: The tasks that have a limit, and when each is cancelled, on the monotonic clock.
+        due: The tasks that have a limit, and when each is cancelled, on the clock of the loop.
         expired: Those of them that this timer has cancelled.
     """
 
@@ -41,11 +40,12 @@ class _LoopTimer:
             self._handle.cancel()
         self.wakes_at = due
         # A context of its own: the caller's may hold a request, which would stay in memory until the timer fires.
-        self._handle = self.loop.call_later(due - monotonic(), self._cancel_expired, context=Context())
+        self._handle = self.loop.call_at(due, self._cancel_expired, context=Context())
 
     def _cancel_expired(self) -> None:
+        assert self.loop is not None  # noqa: S101  # for type checkers, as above
         self._handle, self.wakes_at = None, math.inf
-        now = monotonic()
+        now = self.loop.time()
         for task, due in list(self.due.items()):
             if due <= now and task not in self.expired:
                 self.expired.add(task)
@@ -89,7 +89,7 @@ def _start(seconds: float) -> "tuple[_LoopTimer, Task[Any]] | None":
     task = current_task(loop)
     if task is None or task in timer.due or task.cancelling() or async_backends.in_trio():
         return None
-    due = timer.due[task] = monotonic() + seconds
+    due = timer.due[task] = loop.time() + seconds
     if due < timer.wakes_at:
         timer.wake_at(due)
     return timer, task

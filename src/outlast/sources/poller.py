@@ -64,12 +64,14 @@ class _Poll:
 
     Attributes:
         attempts: The fetches that were made.
+        wait: Seconds that the last failure asked to wait, as the cooldown has them.
         decision: The decision about the last failure.
     """
 
     source: Source
     host: str
     attempts: int = 0
+    wait: float | None = None
     decision: Decision | None = None
 
 
@@ -163,7 +165,8 @@ class Poller:
             decision = poll.decision
         if isinstance(decision, Defer):
             unasked = failure.exception_name == _COOLING_DOWN  # the source itself was not called
-            return outcomes.deferral_change(rules, decision.delay, failure, poll.attempts - unasked)
+            wait = decision.delay if poll.wait is None else poll.wait
+            return outcomes.deferral_change(rules, wait, failure, poll.attempts - unasked)
         counts = "" if failure.category in rules.counted else " (not counted)"
         text = failure.summary
         log.info("source %d (%s) failed%s: %s", source.id, redacted_source_url(source), counts, text)
@@ -182,7 +185,7 @@ class Poller:
             try:
                 fetched = await self._fetched(poll.source)
             except Exception as error:
-                await self._start_cooldown(error, poll.host)  # before the next poll of the host begins
+                poll.wait = await self._start_cooldown(error, poll.host)  # before the next poll of the host begins
                 raise
         self._cooling.answered(poll.host)
         return fetched
@@ -251,21 +254,22 @@ class Poller:
         ask = self._cooling.admit if admit else self._cooling.left
         return ask(host) if self._cooling.is_quick(host) else await asyncio.to_thread(ask, host)
 
-    async def _start_cooldown(self, error: Exception, host: str) -> None:
-        """Start the cooldown of a host that asks to wait."""
+    async def _start_cooldown(self, error: Exception, host: str) -> float | None:
+        """Start the cooldown of a host that asks to wait; return the seconds, None if it does not ask."""
         failure = failure_of(error)
         attach_failure(error, failure)
         wait = deferral_seconds(
             failure, self._settings.profile.policy, DecisionState(place=Place.POLL, chance=clock.chance)
         )
         if wait is None or failure.exception_name == _COOLING_DOWN:
-            return
+            return wait
         answered = _response_host(error) or host
         left = await self._left(answered)  # what the transport has reported already
         unknown = self._alone or left <= 0  # a fetcher without our client has reported nothing
         if unknown or (failure.retry_after is None and left < wait):  # without a hint it knows less than the profile
             reason = f"{failure.exception_name}: {failure.message}"[:200]
             self._cooling.start_cooldown(answered, wait, reason, failure.capped)
+        return wait
 
     @asynccontextmanager
     async def _slot(self, host: str) -> AsyncIterator[None]:
