@@ -40,7 +40,7 @@ class TestPolicy:
             ({"base_delay": -1}, "base_delay is -1"),
             ({"base_delay": float("nan")}, "base_delay is nan"),
             ({"max_delay": float("inf")}, "max_delay is inf"),
-            ({"retry_on": "ConnectionError"}, "retry_on is 'ConnectionError'; give exception classes"),
+            ({"retry_on": "ConnectionError"}, "'ConnectionError' is not a category"),
             ({"retry_on": (ConnectionError, "network")}, "in a tuple give exception classes"),
             ({"retry_on": {"nope"}}, "'nope' is not a category"),
             ({"retry_on": int}, "retry_on is <class 'int'>"),
