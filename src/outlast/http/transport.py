@@ -44,7 +44,7 @@ _BODY_HEADERS = frozenset({b"content-encoding", b"content-length"})  # not true 
 
 
 class HttpxAdapter:
-    """One of the two. It is the `Kit` of a course."""
+    """httpx or httpx2, as `RequestAttempts` has to know it."""
 
     def __init__(self, name: str) -> None:
         """Import it; something of it exists, so it is there."""
