@@ -16,7 +16,7 @@ from outlast.classify import classify
 from outlast.decide.breaker import Budget
 from outlast.errors import ConfigError
 from outlast.jobs.context import RunFacts, log, redacted_id
-from outlast.jobs.ledger import Ledger, NoLedger, lock_holder, lock_job, retry_store_call
+from outlast.jobs.ledger import Ledger, LockLostError, NoLedger, lock_holder, lock_job, retry_store_call
 from outlast.jobs.runner import TargetRunner
 from outlast.jobs.summary import Summary, make_summary, write_step_summary
 from outlast.jobs.tally import ObserveTally, RunTally, actual_result
@@ -247,8 +247,11 @@ class JobRun:
         compared = None
         try:
             self._ledger.flush()
+            self._ledger.check_lock()
             if self._previous is not None:
                 compared = self._job.kept.compare_runs(self._previous, self.facts.run_id)
+        except LockLostError as error:
+            self.runner.abort(str(error))
         except Exception as error:  # noqa: BLE001  # the summary is returned without the ledger
             self.runner.abort(f"the ledger cannot be written: {classify(error)}")
         summary, state = self._summary(compared)

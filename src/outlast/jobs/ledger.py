@@ -39,6 +39,9 @@ class NoLedger:
     def flush(self) -> None:
         """Do nothing."""
 
+    def check_lock(self) -> None:
+        """Do nothing."""
+
     def stop_waiting(self) -> None:
         """Do nothing."""
 
@@ -83,11 +86,8 @@ class Ledger(NoLedger):
             now = clock.monotonic()
             if len(self._rows) >= _BATCH or (self._rows and now - self._written_at >= _WRITE_INTERVAL):
                 self._write()
-            if now - self._checked_at >= _WRITE_INTERVAL and not self._is_lost:
-                self._checked_at = now
-                if not self._job_lock.held():
-                    self._is_lost = True
-                    raise LockLostError
+            if now - self._checked_at >= _WRITE_INTERVAL:
+                self.check_lock()
 
     def flush(self) -> None:
         """Write all results.
@@ -97,6 +97,18 @@ class Ledger(NoLedger):
         """
         with self._lock:
             self._write()
+
+    def check_lock(self) -> None:
+        """Check whether this process still holds the lock of the job.
+
+        Raises:
+            LockLostError: If the lock was lost; raised once.
+        """
+        with self._lock:
+            self._checked_at = clock.monotonic()
+            if not self._is_lost and not self._job_lock.held():
+                self._is_lost = True
+                raise LockLostError
 
     def stop_waiting(self) -> None:
         """Stop retrying: the process is about to exit."""
