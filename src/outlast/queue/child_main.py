@@ -62,8 +62,8 @@ class MemoryAllowance:
     is_over: bool = False
 
     def taken(self) -> int:
-        """Return how many bytes the call uses now."""
-        return max(0, _used_bytes() - self.before)
+        """Return how many bytes the call uses now; not what this process added after the limit was removed."""
+        return min(self.most, max(0, _used_bytes() - self.before))
 
 
 @contextmanager
