@@ -117,7 +117,7 @@ def safe_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """Return a text cut to `limit` characters, without characters that break databases, logs or terminals."""
     if len(text) > limit:
         text = f"{text[:limit]} … ({len(text)} characters)"
-    if text.isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable():  # most texts, and much quicker than by character
         return text
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
 
@@ -156,8 +156,7 @@ class Redactor:
         size = len(text)
         if size > self.limit:
             text = _cut_at_last_blank(text[: self.limit + _OVERLAP])
-        if not text.isprintable():
-            text = safe_text(text, len(text))
+        text = safe_text(text, len(text))
         low = text.lower()
         hints = _HINTS if any(character in low for character in _CHARACTERS) else _STANDALONE_WORDS
         built_in = _compiled_patterns() if any(hint in low for hint in hints) else ()
