@@ -386,7 +386,7 @@ class TestVerdict:
             (ConnectionError(), RETRYABLE, True), (ValueError(), RETRYABLE, False), (ValueError(), (ValueError,), True),
             (ConnectionError(), ValueError, False), (ConnectionError(), (), False), (NetworkError("x"), {"network"}, True),
             (NetworkError("x"), {"rate_limit"}, False), (ValueError("x"), lambda error: "x" in str(error), True),
-            (ValueError("x"), lambda error: error.nothing, False), (KeyboardInterrupt(), BaseException, False),
+            (ValueError("x"), lambda error: error.nothing, None), (KeyboardInterrupt(), BaseException, False),
             (PermanentError("x"), (PermanentError,), True),
         ],
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """The parts of a worker by themselves, with a store that only takes notes."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -514,6 +515,31 @@ class TestSpool:
         )
         assert Spool(tmp_path).replay(store, "w1") == 1
         assert store.turns[0].settlements == [Settlement(1, 2, Kind.DONE)]
+
+    def test_fields_of_a_newer_version_are_ignored(self, tmp_path, store):
+        spool, kept = Spool(tmp_path), Settlement(1, 2, Kind.FAIL, note=NOTE, reason=Reason.EXHAUSTED)
+        spool.keep([], [kept])
+        (path,) = tmp_path.iterdir()
+        line = json.loads(path.read_text())
+        path.write_text(json.dumps(line | {"newer": 1, "note": line["note"] | {"newer": 2}}) + "\n")
+        assert spool.replay(store, "w1") == 1
+        assert store.turns[0].settlements == [kept]
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        "line",
+        ['{"task_id": 3, "ep', "[]", '{"task_id": 1, "epoch": 2, "kind": "newer", "note": null, "reason": null}'],
+    )
+    def test_a_file_with_a_line_that_is_not_valid_is_kept(self, tmp_path, store, line, caplog):
+        spool = Spool(tmp_path)
+        spool.keep([(1, 1)], [])
+        (path,) = tmp_path.iterdir()
+        text = path.read_text() + line
+        path.write_text(text)
+        assert spool.replay(store, "w1") == 1
+        assert path.with_suffix(".refused").read_text() == text
+        assert "lines that are not valid: 1" in caplog.text
+        assert spool.replay(store, "w1") == 0
 
     def test_one_file_that_is_refused_does_not_hold_up_the_others(self, tmp_path, store):
         spool = Spool(tmp_path)

@@ -19,11 +19,12 @@ from outlast.decide.breaker import BreakerSettings
 from outlast.decide.decision import AlertKind
 from outlast.decide.source_health import Profile, SourceHealth
 from outlast.errors import CoolingDownError, NetworkError, ResourceNotFoundError
-from outlast.http import AsyncRetryTransport, RetryTransport, fetch_with_retry
+from outlast.http import AsyncRetryTransport, RetryTransport, fetch_with_retry, fetch_with_retry_on_403
 from outlast.observe.alert_delivery import ChannelQueue, send_queues
 from outlast.ports.rows import DeadLetterFilter
 from outlast.ports.source_rows import Alert, NewSource, Source
 from outlast.record import bus
+from outlast.record.events import TaskFailed
 from outlast.run.cooldowns import CooldownTracker
 from outlast.sources.poller import Poller, PollSettings
 from outlast.testing import drain, fake_clock
@@ -273,6 +274,43 @@ def test_fetch_with_retry(told, classified):
     assert (inner.calls, len(classified)) == (3, 3)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("raises", [False, True])
+def test_fetch_with_retry_on_403(told, is_async, raises, classified):
+    inner = Responses((403,), (403,), (404,))
+
+    def fetch():
+        response = inner.handle_request(None)
+        response.request = httpx.Request("GET", URL)
+        return response.raise_for_status() if raises else response
+
+    async def fetch_async():
+        return fetch()
+
+    with suppress(httpx.HTTPStatusError):
+        if is_async:
+            asyncio.run(fetch_with_retry_on_403(fetch_async))
+        else:
+            fetch_with_retry_on_403(fetch)
+    assert (inner.calls, len(classified)) == (3, 3 if raises else 2)
+    assert classified.most_per_error == 1
+
+
+def test_an_error_of_the_store_in_a_worker(told, app, classified, monkeypatch):
+    app.task(name="work")(lambda: None).enqueue()
+    settle, errors = app.store.settle_and_claim, [ConnectionResetError("gone")]
+
+    def failing(request):
+        if errors:
+            raise errors.pop()
+        return settle(request)
+
+    monkeypatch.setattr(app.store, "settle_and_claim", failing)
+    drain(app)
+    assert not errors
+    assert len(classified) == 1
+
+
 SOURCE = Source(
     1, URL, "feed", "", None, SourceHealth(), None, None, NOW, None, None, None, None, None, 1, None, None, 1, NOW, NOW
 )  # fmt: skip
@@ -350,6 +388,18 @@ def test_a_task_that_becomes_a_dead_letter(told, make, is_async, app, guarded, c
     assert letter.error_category
     assert function.calls == len(classified) == 2
     assert classified.most_per_error == 1
+
+
+def test_a_task_whose_predicate_raises_is_published_as_broken(app):
+    failed = []
+    outlast.subscribe(lambda event: failed.append(event) if isinstance(event, TaskFailed) else None)
+    policy = RetryPolicy(max_attempts=3, retry_on=lambda error: error.missing)
+    app.task(name="work", policy=policy)(Failing(reset)).enqueue()
+    drain(app)
+
+    (letter,) = app.store.dead_letters(DeadLetterFilter())
+    assert [event.reason for event in failed] == ["broken"]
+    assert letter.reason == "permanent"
 
 
 def test_a_task_whose_function_retries_by_itself(told, app, classified):

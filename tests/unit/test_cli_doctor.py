@@ -134,7 +134,7 @@ def test_outcomes_that_were_refused_are_no_mistake_for_ever(busy):
     assert checks["spool"][0] is True
     ok, text, todo = checks["refused"]
     assert ok is None
-    assert text == f"1 file of outcomes in {spool} was refused by the store"
+    assert text == f"1 file of outcomes in {spool} could not be applied completely"
     assert "No worker applies them" in todo
 
 

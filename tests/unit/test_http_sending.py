@@ -184,6 +184,35 @@ def test_pitfall_27_each_answer_is_closed_by_whoever_has_it_last(library, kind, 
     assert closed == list(range(thrown_away))
 
 
+@pytest.mark.parametrize("status", [200, 404, 503])
+@pytest.mark.parametrize("kind", ["sync", "asyncio", "trio"])
+@LIBRARIES
+def test_a_response_is_closed_if_ctrl_c_comes_while_it_is_handled(library, kind, status):
+    class Interrupted(CooldownTracker):
+        def answered(self, scope):
+            raise KeyboardInterrupt
+
+    def interrupt(error):
+        raise KeyboardInterrupt
+
+    closed = []
+    inner = answering(library, [status], closed)
+    how = {"policy": AT_ONCE.replace(retry_on=interrupt if status == 503 else RETRYABLE), "cooling": Interrupted()}
+
+    async def ask():
+        client = library.AsyncClient(transport=AsyncRetryTransport(inner, **how))
+        await client.send(client.build_request("GET", "http://a.test/"), stream=True)
+
+    with pytest.raises(BaseException) as raised:  # noqa: PT011  # trio may wrap it
+        if kind == "sync":
+            client = library.Client(transport=RetryTransport(inner, **how))
+            client.send(client.build_request("GET", "http://a.test/"), stream=True)
+        else:
+            anyio.run(ask, backend=kind)
+    assert not isinstance(raised.value, Exception)
+    assert closed == [0]
+
+
 @LIBRARIES
 @pytest.mark.parametrize("derived", [False, True])
 def test_a_library_is_known_by_what_a_request_is_derived_from(library, derived):

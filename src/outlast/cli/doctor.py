@@ -105,8 +105,8 @@ def _check_environment(app: "App") -> "Iterator[DoctorFinding]":
         text = f"{_files_text(left, spool)} {'is' if left == 1 else 'are'} not stored yet"
         yield DoctorFinding("spool", ok=False, text=text, todo=todo)
     if refused:
-        todo = "No worker applies them; their tasks ran again. Check the files (*.refused), then delete or move them."
-        text = f"{_files_text(refused, spool)} {'was' if refused == 1 else 'were'} refused by the store"
+        todo = "No worker applies them; tasks without an outcome ran again. Check and delete the files (*.refused)."
+        text = f"{_files_text(refused, spool)} could not be applied completely"
         yield DoctorFinding("refused", ok=None, text=text, todo=todo)
     if not left:
         yield DoctorFinding("spool", ok=True, text="no outcomes are waiting to be stored")

@@ -5,8 +5,8 @@ The client libraries are imported only when they are used.
 
 import importlib
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
 from outlast import clock
@@ -45,7 +45,7 @@ log = logging.getLogger("outlast.http")
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Tell whether a fetch is worth another attempt: no answer, a server's error, or one that asks for a later one."""
+    """Return whether a fetch is retried: no response, a server error, or a response that asks for a later attempt."""
     failure = failure_of(error)
     status = failure.http_status
     if status is None or failure.category is Category.RATE_LIMIT:
@@ -58,12 +58,12 @@ FETCH_POLICY = preset("blog").replace(
     jitter="none",
     overrides={Category.RATE_LIMIT: {"base_delay": 60.0, "max_delay": 300.0}},
 )
-"""3 calls, 2 s and 4 s between them (then 8 s …, at most 30 s); a rate limit that names no time is waited out from 60 s
-on."""
+"""3 calls, 2 s and 4 s between them (then 8 s …, at most 30 s); after a rate limit
+without a hint, 60 s and more."""
 
 
 def __getattr__(name: str) -> object:
-    """Collect the exceptions when they are first asked for."""
+    """Collect the exceptions at their first use."""
     if name != "RETRYABLE_EXCEPTIONS":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found: list[type[Exception]] = []
@@ -102,11 +102,8 @@ async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None 
         chosen = chosen.replace(retry_on=_is_transient)
 
     async def attempt() -> Any:
-        try:
+        with _classified_errors():
             response = await client.get(url, **request)
-        except Exception as broken:
-            attach_failure(broken, failure_of(broken))
-            raise
         if response.status_code < _FAILING:
             return response
         error = adapter_of(response).status_error(response.request, response)
@@ -122,6 +119,16 @@ async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None 
 
     attempt.__qualname__ = f"GET {redacted_url(url)}"  # as logs and events name it
     return await wrap(attempt, chosen, None)()
+
+
+@contextmanager
+def _classified_errors() -> Iterator[None]:
+    """Attach the failure to an error that the block raises, so that the loop and our predicates classify it once."""
+    try:
+        yield
+    except Exception as error:
+        attach_failure(error, failure_of(error))
+        raise
 
 
 def _is_retried(policy: RetryPolicy, error: Exception, failure: Failure) -> bool:
@@ -193,10 +200,11 @@ def _fetch(fetch: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 
     def attempt() -> Any:
         nonlocal before
-        with suppress(Exception):  # thrown away, or there was none
+        with suppress(Exception):  # it is discarded, or this is the first attempt
             before.close()
-        before = fetch(*args, **kwargs)
-        if hasattr(type(before), "__await__"):  # a function that hands out coroutines
+        with _classified_errors():
+            before = fetch(*args, **kwargs)
+        if hasattr(type(before), "__await__"):  # a function that returns coroutines
             return _PendingResult(before)
         _raise_if_denied(before)
         return before
@@ -214,12 +222,13 @@ async def _fetch_async(fetch: Callable[..., Any], first: Any, args: tuple[Any, .
 
     async def attempt() -> Any:
         nonlocal before, first
-        with suppress(Exception):  # thrown away, or there was none
+        with suppress(Exception):  # it is discarded, or this is the first attempt
             closing = before.aclose() if hasattr(before, "aclose") else before.close()
             if hasattr(type(closing), "__await__"):
                 await closing
-        awaitable, first = fetch(*args, **kwargs) if first is None else first, None
-        before = await awaitable
+        with _classified_errors():
+            awaitable, first = fetch(*args, **kwargs) if first is None else first, None
+            before = await awaitable
         _raise_if_denied(before)
         return before
 
@@ -231,30 +240,34 @@ async def _fetch_async(fetch: Callable[..., Any], first: Any, args: tuple[Any, .
 
 
 class _PendingResult:
-    """A result that is still to be awaited."""
+    """A result that must be awaited."""
 
     def __init__(self, first: Any) -> None:
         self.first = first
 
 
 class _Response403Error(Exception):
-    """Stands for an answer that nobody raised."""
+    """A response with status 403 that was returned, not raised."""
 
-    def __init__(self, response: Any) -> None:
+    def __init__(self, response: Any, failure: Failure) -> None:
         super().__init__("HTTP 403")
         self.response = response
+        attach_failure(self, failure.replace(exception_name=type(self).__name__))
 
 
 def _raise_if_denied(result: Any) -> None:
     evidence = evidence_of(result)
-    if evidence.http_status == _FORBIDDEN and classify(evidence).category is Category.ACCESS_DENIED:
-        raise _Response403Error(result)
+    if evidence.http_status != _FORBIDDEN:
+        return
+    failure = classify(evidence)
+    if failure.category is Category.ACCESS_DENIED:
+        raise _Response403Error(result, failure)
 
 
 def _is_denied(error: BaseException) -> bool:
     if isinstance(error, _Response403Error):
         return True
-    failure = classify(error)
+    failure = failure_of(error)
     return failure.category is Category.ACCESS_DENIED and _is_403(failure)
 
 

@@ -97,7 +97,7 @@ class RequestAttempts:
         failure: The classified response, if it has an error status and is returned.
         cooling_error: The error of a request that was not sent, because its scope cools down.
         status_error: The error of the last response, if the policy retries such a response.
-        response: That response, until it is closed or returned.
+        response: The response of the last attempt, until it is closed or returned.
     """
 
     def __init__(self, settings: Settings, adapter: ClientAdapter, request: Any, scope: str) -> None:
@@ -225,7 +225,7 @@ class RequestAttempts:
                 self.failure = failure
                 return response
             attach_failure(error, failure)
-            self.status_error, self.response = error, response
+            self.status_error = error
             raise error
         finally:
             del error  # an error whose traceback holds this frame would refer to itself
@@ -346,13 +346,15 @@ def _attempt(sending: RequestAttempts) -> Any:
     limit, peeked = sending.begin(), None
     try:
         sending.enter()
-        response = sending.send(limit)
+        response = sending.response = sending.send(limit)
         if response.status_code >= FIRST_ERROR_STATUS:
             peeked = sending.peek(response)
     except BaseException as error:
         sending.broke(error)
         raise
-    return sending.answer(response, peeked)
+    answered = sending.answer(response, peeked)
+    sending.response = None  # it is returned; until here, an interrupt closes it
+    return answered
 
 
 def _sleep(state: Any, seconds: float) -> None:

@@ -72,7 +72,6 @@ class HTTPAdapter(_HTTPAdapter):
         max_body: int | None = None,
         raises: bool = True,
     ) -> None:
-        """Check the settings."""
         if max_retries != 0:
             raise ConfigError(f"max_retries is {max_retries!r}; it must be 0, because the policy decides about retries")
         self.settings = Settings(
@@ -161,18 +160,18 @@ class _RequestsAdapter:
         return str(request.method).upper()
 
     def marked(self, request: Any) -> bool:
-        """Tell whether the request says of itself that it may be sent twice."""
+        """Return whether the request says that it may be sent twice."""
         return KEY_HEADER in request.headers
 
     def whole(self, request: Any) -> bool:
-        """Tell whether the body can be sent once more as it was: text, bytes, or a file that can be rewound."""
+        """Return whether the body can be sent again: text, bytes, or a file that can be rewound."""
         body = request.body
         if body is None or isinstance(body, bytes | str):
             return True
         return isinstance(getattr(request, "_body_position", None), int) and is_seekable(body)
 
     def unsent(self, request: Any, error: Exception) -> bool:  # noqa: ARG002  # urllib3 connects before it reads a body
-        """Tell whether an error means that nothing of the request has left."""
+        """Return whether an error means that nothing of the request was sent."""
         if isinstance(error, requests.ConnectTimeout | requests.exceptions.ProxyError):
             return True
         inner = error.args[0] if isinstance(error, requests.ConnectionError) and error.args else None
@@ -180,7 +179,7 @@ class _RequestsAdapter:
         return isinstance(reason, urllib3.exceptions.NewConnectionError)
 
     def status_error(self, request: Any, response: Any) -> Exception:
-        """Return the library's own error for an answer."""
+        """Return the library's own error for a response."""
         reason = f" {response.reason}" if response.reason else ""
         message = f"HTTP {response.status_code}{reason} for {self.name(request)}"
         return requests.HTTPError(message, request=request, response=response)
@@ -190,7 +189,7 @@ _ADAPTER = _RequestsAdapter()
 
 
 def _prepare(request: Any, settings: Settings) -> None:
-    """Give a request a key where it needs one."""
+    """Add an idempotency key and accepted encodings to a request, where the settings need them."""
     if settings.keys and request.method not in settings.methods and KEY_HEADER not in request.headers:
         body = request.body or b""
         known = isinstance(body, bytes | str) and "multipart/" not in str(request.headers.get("Content-Type", ""))
@@ -200,7 +199,7 @@ def _prepare(request: Any, settings: Settings) -> None:
 
 
 def _shorten_timeout(timeout: Any, limit: float | None) -> Any:
-    """Cut a timeout to the time that is left, for connecting and the head of the answer together."""
+    """Return the timeout, shortened to the time left for connecting and the head of the response."""
     if limit is None:
         return timeout
     left = max(limit, _MIN_TIMEOUT)
@@ -212,26 +211,26 @@ def _shorten_timeout(timeout: Any, limit: float | None) -> Any:
 
 
 def _peek(response: Any, seconds: float) -> Any:
-    """Read the beginning of an answer's body; all of it can still be read, unless it stalls.
+    """Read the beginning of a response's body. The caller can still read all of it, unless it stalls.
 
     Args:
-        response: The answer.
-        seconds: How long its body may stall.
+        response: The response.
+        seconds: Seconds for which its body may stall.
 
     Returns:
-        An answer whose body is what was read, to be judged: the same one, if that was all.
+        A response whose body is what was read, to classify it; the same response if that was all.
     """
     raw, begun, ended, broken = response.raw, b"", False, None
-    if len(content_codings(response.headers.get("content-encoding"))) > 1:  # a few bytes of it may stand for gigabytes
+    if len(content_codings(response.headers.get("content-encoding"))) > 1:  # a few bytes may decode to gigabytes
         return _beginning(response, b"")
-    read = getattr(raw, "read1", raw.read)  # the first gives what is there, and does not wait for more
+    read = getattr(raw, "read1", raw.read)  # read1 returns what has arrived, and does not wait for more
     try:
-        until = clock.monotonic() + seconds / 2  # if more comes then, the rest is left to who wants it
+        until = clock.monotonic() + seconds / 2  # the caller reads the rest of a slow body
         with _read_timeout(raw, seconds):
             while not ended and len(begun) <= PEEK_LIMIT and clock.monotonic() < until:
                 chunk = read(_CHUNK, decode_content=True)
                 begun, ended = begun + chunk, not chunk
-    except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
+    except Exception as error:  # noqa: BLE001  # the body is incomplete; the status is known
         broken = error.with_traceback(None)
         with suppress(Exception):
             raw.close()
@@ -241,42 +240,42 @@ def _peek(response: Any, seconds: float) -> Any:
     if ended:
         response._content, response._content_consumed = begun, True  # noqa: SLF001  # as if the caller had read it
         return response
-    raw.decode_content = True  # as its beginning was read
+    raw.decode_content = True  # the beginning was decoded too
     try:
         response.raw = _PeekedRaw(raw, begun, broken=broken)
     finally:
-        del broken  # the frames behind it hold this one
+        del broken  # its traceback refers to this frame
     return _beginning(response, begun[:PEEK_LIMIT])
 
 
 @contextmanager
 def _read_timeout(raw: Any, seconds: float) -> Iterator[None]:
-    """Have reads time out earlier, where the connection can be told so."""
+    """Shorten the timeout of reads within the block, if the connection allows it."""
     try:
-        connection = raw._fp.fp.raw._sock  # noqa: SLF001  # nothing public leads there once the head is read
+        connection = raw._fp.fp.raw._sock  # noqa: SLF001  # there is no public way after the head is read
         given = connection.gettimeout()
         connection.settimeout(max(_MIN_TIMEOUT, seconds if given is None else min(given, seconds)))
-    except AttributeError:  # it is read to its end, or of another make
+    except AttributeError:  # the body was read completely, or urllib3 has changed
         yield
         return
     try:
         yield
     finally:
-        with suppress(OSError):  # closed meanwhile
+        with suppress(OSError):  # closed in the meantime
             connection.settimeout(given)
 
 
 def _beginning(response: Any, begun: bytes) -> Any:
-    """Return a copy of an answer whose body is the beginning of it."""
+    """Return a copy of a response that has only the beginning of its body."""
     copy = requests.Response()
     for name in ("status_code", "headers", "encoding", "reason", "url", "request", "cookies"):
         setattr(copy, name, getattr(response, name))
-    copy._content, copy._content_consumed = begun, True  # noqa: SLF001  # it has no more
+    copy._content, copy._content_consumed = begun, True  # noqa: SLF001  # this is its whole body
     return copy
 
 
 class _PeekedRaw:
-    """An answer's body as requests reads it: begun already, or longer than it may be, or both."""
+    """The body of a response, of which the beginning was read already, or whose size is limited, or both."""
 
     def __init__(
         self, raw: Any, begun: bytes = b"", *, broken: Exception | None = None, limit: int | None = None
@@ -289,7 +288,7 @@ class _PeekedRaw:
 
     @property
     def decode_content(self) -> Any:
-        """Whether reads unpack where they do not say so themselves; callers set it."""
+        """Whether reads decode the body by default; callers set it."""
         return self._raw.decode_content
 
     @decode_content.setter
@@ -297,7 +296,7 @@ class _PeekedRaw:
         self._raw.decode_content = value
 
     def read(self, amt: int | None = None, decode_content: Any = None, **more: Any) -> bytes:
-        """Read so many bytes, or all."""
+        """Read `amt` bytes, or all."""
         if amt is None and self._left is not None:  # in pieces: all of it may be too much
             return b"".join(self.stream(_CHUNK, decode_content))
         begun = self._taken(amt)
@@ -306,19 +305,19 @@ class _PeekedRaw:
         return self._counted(begun + rest)
 
     def read1(self, amt: int | None = None, decode_content: Any = None) -> bytes:
-        """Read what is there, so many bytes at most."""
+        """Read what has arrived, at most `amt` bytes."""
         most = _CHUNK if amt is None or amt < 0 else amt
         begun = self._taken(most)
         return self._counted(begun or getattr(self._raw, "read1", self._raw.read)(most, decode_content=decode_content))
 
     def readinto(self, buffer: Any) -> int:
-        """Read into a buffer, as what reads in large pieces does."""
+        """Read into a buffer."""
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def _taken(self, amt: int | None) -> bytes:
-        """Take of what was read already."""
+        """Return bytes that were read already."""
         begun, self._begun = (self._begun, b"") if amt is None else (self._begun[:amt], self._begun[amt:])
         if self._broken is not None and not begun:
             self._break_off()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KEY_HEADER = "Idempotency-Key"
 _KEY_NAMESPACE = uuid.UUID("6f5c2c9e-6a41-5d0f-9c8e-2f1f0f5a7b31")
-_MAX_COUNTED = 10_000  # kinds of requests that are counted at once
+_MAX_COUNTED = 10_000  # different requests that are counted at the same time
 _request_counts: "OrderedDict[tuple[object, object, str], int]" = OrderedDict()
 _counts_lock = threading.Lock()
 
@@ -47,15 +47,15 @@ def idempotency_key(*parts: object) -> str:
 
 
 def request_key(method: str, url: object, body: bytes | str | None) -> str:
-    """Return the key of a request that brings none.
+    """Return an idempotency key for a request that has none.
 
-    Within a task it is made of the task and the request, and of how many like it this attempt has sent before: an
-    attempt that does the same again gets the same keys, and two equal requests of one attempt are two.
+    Within a task it depends on the task, the request, and how many equal requests this attempt has sent before. So a
+    retried attempt sends the same keys, and two equal requests of one attempt have different ones.
 
     Args:
-        method: Of the request.
-        url: Of the request.
-        body: What is sent; None where that is not known before: then the key is a new one.
+        method: The method of the request.
+        url: The URL of the request.
+        body: The body; None if it is not known in advance, for a random key.
     """
     task = CURRENT_TASK.get()
     if task is None or body is None:
@@ -71,24 +71,24 @@ def request_key(method: str, url: object, body: bytes | str | None) -> str:
 
 
 def _key_digest(*parts: object) -> str:
-    told = "\x1f".join(part.hex() if isinstance(part, bytes) else str(part) for part in parts)
-    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
+    text = "\x1f".join(part.hex() if isinstance(part, bytes) else str(part) for part in parts)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 Scope = Callable[[str, object], str]
-"""Gets a URL and the headers that go with it; returns the name under which a cooldown is kept."""
+"""Gets the URL and the headers of a request; returns the name of its cooldown."""
 
-_HASH_ROUNDS = 100_000  # a password may be a weak one; so nobody finds it by trying them against the name
+_HASH_ROUNDS = 100_000  # slow, so that a weak password cannot be guessed from the name
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def host_of(url: str) -> str:
-    """Return the host of a URL, with its port where it is not the usual one; never what stands before an ``@``."""
+    """Return the host of a URL, with its port if it is not the default one; never user name or password."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
     try:
         port = parts.port
-    except ValueError:  # no number, or none that a port can have
+    except ValueError:  # not a valid port number
         port = None
     return host if port is None or port == _DEFAULT_PORTS.get(parts.scheme) else f"{host}:{port}"
 
@@ -109,14 +109,14 @@ def _by_host(url: str, _headers: object) -> str:
 
 
 def _by_url(url: str, _headers: object) -> str:
-    """The host and the path; of one that holds a secret a digest, for scopes are stored and logged."""
+    """Return host and path. A path with a secret is masked and gets a digest, because scopes are stored and logged."""
     plain = f"{host_of(url)}{urlsplit(url).path}"
     masked = default_classifier().redact(plain)
     return plain if masked == plain else f"{masked}#{_scope_digest(plain)}"
 
 
 def _by_credential(url: str, headers: object) -> str:
-    """The host and a digest of who asks: two keys have two allowances."""
+    """Return the host and a digest of the credentials: two API keys have separate rate limits."""
     parts = urlsplit(url)
     found = [parts.username or "", parts.password or ""]
     found += [f"{name}={value}" for name, value in parse_qsl(parts.query) if credentials_in((), f"x:?{name}=x")]
@@ -126,10 +126,10 @@ def _by_credential(url: str, headers: object) -> str:
     return f"{host_of(url)}#{_scope_digest(*found)}"
 
 
-@lru_cache(1024)  # it takes its time
+@lru_cache(1024)  # it is slow on purpose
 def _scope_digest(*parts: str) -> str:
-    told = "\n".join(parts).encode("utf-8", "replace")
-    return hashlib.pbkdf2_hmac("sha256", told, b"outlast scope", _HASH_ROUNDS).hex()[:12]
+    secret = "\n".join(parts).encode("utf-8", "replace")
+    return hashlib.pbkdf2_hmac("sha256", secret, b"outlast scope", _HASH_ROUNDS).hex()[:12]
 
 
 def _header_items(headers: object) -> list[tuple[str, object]]:
@@ -138,14 +138,14 @@ def _header_items(headers: object) -> list[tuple[str, object]]:
 
 
 SCOPES: dict[str, Scope] = {"host": _by_host, "url": _by_url, "credential": _by_credential}
-"""By name: all of a host, one path of it, or one credential's share of it."""
+"""The scopes by name: a whole host, one path of it, or one credential on it."""
 
 
 def scope_function(scope: "str | Scope") -> Scope:
-    """Return a scope by its name, or one's own function.
+    """Return the scope of a name; a function is returned as it is.
 
     Raises:
-        ConfigError: If there is none of that name.
+        ConfigError: If there is no scope of that name.
     """
     if isinstance(scope, str) and scope in SCOPES:
         return SCOPES[scope]
@@ -155,7 +155,7 @@ def scope_function(scope: "str | Scope") -> Scope:
 
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-"""Methods that may be sent twice by what HTTP says of them."""
+"""Methods that are idempotent according to HTTP."""
 
 
 class Settings:
@@ -191,7 +191,6 @@ class Settings:
         max_body: int | None = None,
         raises: bool = True,
     ) -> None:
-        """Check them."""
         self.policy = DEFAULT_POLICY if policy is None else check_policy(policy)
         self.cooling = _check_cooling(cooling)
         self.scope = scope_function(scope)
@@ -205,11 +204,11 @@ class Settings:
         self.guard = None if self.policy.resource is None else resource(self.policy.resource)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy needs; the resource is known by its name."""
+        """Return the state to pickle, without the resource."""
         return {**self.__dict__, "guard": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take it, with the resource of that name in this process."""
+        """Restore the state, with the resource of that name in this process."""
         self.__dict__.update(state)
         self.guard = None if self.policy.resource is None else resource(self.policy.resource)
 

@@ -524,12 +524,15 @@ async def _attempt_async(sending: _Sending) -> Any:
             response = await send(request)
         else:
             response = await run_within(limit, send, (request,), {}, partial(library.late_error, request))
+        sending.response = response
         if response.status_code >= FIRST_ERROR_STATUS:
             peeked = await library.peek_async(request, response, sending.peek_seconds())
     except BaseException as error:
         sending.broke(error)
         raise
-    return sending.answer(response, peeked)
+    answered = sending.answer(response, peeked)
+    sending.response = None  # it is returned; until here, an interrupt closes it
+    return answered
 
 
 async def _wait_async(sending: _Sending) -> None:

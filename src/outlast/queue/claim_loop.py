@@ -341,8 +341,7 @@ class ClaimLoop:
             raise
         except Exception as error:  # noqa: BLE001  # an error of the database must not end the worker
             self.state.reconciled_at = -math.inf  # the transaction may have been committed
-            self._pause_after_store_error(error)
-            if classify(error).category not in _STORE_OUTAGE:
+            if self._pause_after_store_error(error) not in _STORE_OUTAGE:
                 self._settle_each(request)
             return None
         if self._store_pause.seconds:
@@ -350,10 +349,12 @@ class ClaimLoop:
             self._store_pause.reset()
         return result
 
-    def _pause_after_store_error(self, error: Exception) -> None:
+    def _pause_after_store_error(self, error: Exception) -> Category:
+        """Make the next tick wait, and return the category of the error."""
         failure = classify(error)
         seconds = self._store_pause.grow()
         log.error("the store failed (%s), retrying in %.1f s: %s", failure.category, seconds, failure.message)
+        return failure.category
 
     def _settle_each(self, request: SettleAndClaim) -> None:
         """Settle tasks one by one, because the store refuses one of them."""

@@ -28,6 +28,7 @@ from outlast.redact import Redactor
 
 _NOT_OF_RESOURCE = {"ConcurrencyLimitError", "NoProcess"}  # errors that say nothing about a resource
 _CRASH_WAITS = (1.0, 10.0, 60.0)  # seconds after a suspect's first crash, its second, and all others
+_NOT_RETRIED = (Fail(DecisionReason.PERMANENT), Fail(DecisionReason.BROKEN))
 _NO_PROCESS_WAIT = 60.0  # seconds until the next try to start a process for a suspect
 _MAX_MESSAGE = 4096  # stored characters of an error message
 _redact_message = Redactor(limit=_MAX_MESSAGE)
@@ -98,18 +99,18 @@ def settle_failure(
     if claimed.canary:  # it fails, but a wait that was asked for applies to the others
         wait = deferral_seconds(failure, policy, state)
     cooldown = None if wait is None else _resource_cooldown(definition, failure, wait)
-    if not final and decision == Fail(DecisionReason.PERMANENT) and attempt < max(2, most):
+    if not final and decision in _NOT_RETRIED and attempt < max(2, most):
         decision, suspect = Retry(0.0), False
     settlement = _announce_failure(definition, claimed, task_failure, decision, suspect=suspect)
     pause = f"{failure.exception_name}: {failure.message:.200}" if failure.category is Category.SYSTEM else None
     return Outcome(claimed.id, claimed.epoch, settlement, cooldown, pause)
 
 
-def task_state(wanted: bool, task: Claimed | AttemptState | None, **facts: object) -> DecisionState:  # noqa: FBT001  # a fact
+def task_state(wanted: bool | None, task: Claimed | AttemptState | None, **facts: object) -> DecisionState:  # noqa: FBT001  # a fact
     """Return the state of a failed attempt of a task, for `decide`.
 
     Args:
-        wanted: Whether the policy retries this kind of error.
+        wanted: Whether the policy retries this kind of error; None if its predicate raised an error.
         task: The claim or the attempt; None if nothing is known of it.
         facts: What differs, as in `DecisionState`.
     """

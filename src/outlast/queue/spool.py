@@ -3,6 +3,7 @@
 import json
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class Spool:
         applied = 0
         for path in sorted(self._folder.glob("*.jsonl")) if self._folder.is_dir() else ():
             try:
-                settlements = _read_file(path)
+                settlements, unread = _read_file(path)
             except FileNotFoundError:  # another worker that started at the same time has applied it
                 continue
             try:
@@ -60,9 +61,14 @@ class Spool:
                 if not failure.retryable:
                     path.rename(path.with_suffix(".refused"))
                 continue
-            path.unlink(missing_ok=True)
             applied += len(settlements) - len(refused)
             log.warning("applied %d outcomes from %s, %d were too late", len(settlements), path, len(refused))
+            if unread:
+                log.error("%s is kept with the suffix .refused; lines that are not valid: %d", path, unread)
+                with suppress(FileNotFoundError):  # another worker that started at the same time has done so
+                    path.rename(path.with_suffix(".refused"))
+            else:
+                path.unlink(missing_ok=True)
         return applied
 
 
@@ -71,19 +77,25 @@ def _to_line(settlement: Settlement) -> str:
     return json.dumps(settlement._asdict() | {"note": None if note is None else note._asdict()})
 
 
-def _read_file(path: Path) -> list[Settlement]:
-    """Return the settlements of a file; incomplete lines are logged and skipped."""
-    settlements = []
+def _read_file(path: Path) -> tuple[list[Settlement], int]:
+    """Return the settlements of a file, and the number of lines that cannot be read; those are logged."""
+    settlements, unread = [], 0
     for line in path.read_text("utf-8", errors="replace").splitlines():
         try:
-            data: dict[str, Any] = json.loads(line)  # of an older version, without the last fields
+            data = _known_fields(Settlement, json.loads(line))
             note, reason = data["note"], data["reason"]
             parsed = {
                 "kind": Kind(data["kind"]),
-                "note": None if note is None else Note(**note),
+                "note": None if note is None else Note(**_known_fields(Note, note)),
                 "reason": None if reason is None else Reason(reason),
             }
             settlements.append(Settlement(**data | parsed))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            unread += 1
             log.error("a line of %s is not valid: %s", path, error)
-    return settlements
+    return settlements, unread
+
+
+def _known_fields(row_type: type[Settlement | Note], data: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that this version knows: an older one writes fewer, a newer one may write more."""
+    return {name: value for name, value in data.items() if name in row_type._fields}

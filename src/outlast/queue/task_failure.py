@@ -16,42 +16,37 @@ if TYPE_CHECKING:
 
 
 class TaskFailure(NamedTuple):
-    """The judgement on one error of a task.
+    """The failure of one attempt of a task.
 
     Attributes:
         failure: What happened.
-        wanted: Whether the policy retries this kind of error at all; how often, the queue counts.
+        wanted: Whether the policy retries this kind of error; None if its predicate raised an error itself.
         traceback: Redacted and capped.
     """
 
     failure: Failure
-    wanted: bool
+    wanted: bool | None
     traceback: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as JSON-ready values."""
+        """Return it as values for JSON."""
         return {"failure": self.failure.to_dict(), "wanted": self.wanted, "traceback": self.traceback}
 
     @classmethod
     def from_dict(cls, data: "Mapping[str, Any]") -> "Self":
-        """Build a verdict from what `to_dict` returned."""
-        return cls(Failure.from_dict(data["failure"]), bool(data["wanted"]), str(data["traceback"]))
+        """Return the failure of which `to_dict` returned the values."""
+        return cls(Failure.from_dict(data["failure"]), data["wanted"], str(data["traceback"]))
 
 
 def task_failure_of(error: BaseException, policy: "RetryPolicy") -> TaskFailure:
-    """Classify an error that a task raised, once.
-
-    Args:
-        error: What was raised.
-        policy: The task's.
-    """
+    """Return the failure of an error that a task raised, with what the policy of the task says about it."""
     failure = failure_of(error).settled()
     return TaskFailure(failure, _policy_retries(error, failure, policy), traceback_of(error))
 
 
-def _policy_retries(error: BaseException, failure: Failure, policy: "RetryPolicy") -> bool:
+def _policy_retries(error: BaseException, failure: Failure, policy: "RetryPolicy") -> bool | None:
     try:
         return policy.retries(error, failure)
     except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
         logs.log_user_error("retry_on", failure.location or failure.exception_name, mistake)
-        return False
+        return None

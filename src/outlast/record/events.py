@@ -250,8 +250,9 @@ class TaskFailed(Event):
         task: Name of the task.
         task_id: Id of the task.
         attempt: Failed attempts, including this one.
-        reason: ``exhausted``, ``permanent``, ``undecodable``, ``expired``, ``canary``, or ``crash`` if it crashed an
-            isolated process; for a crashed worker there is `TaskRescued` instead.
+        reason: ``exhausted``, ``permanent``, ``broken`` (the predicate or backoff function of the policy raised an
+            error), ``undecodable``, ``expired``, ``canary``, or ``crash`` if it crashed an isolated process; for a
+            crashed worker there is `TaskRescued` instead.
         failure: The last failure.
     """
 

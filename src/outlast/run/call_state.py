@@ -341,7 +341,11 @@ class CurrentAttempt(Frozen):
 
 
 def current_attempt() -> CurrentAttempt | None:
-    """Return the attempt in which the calling code runs; None outside of a retry."""
+    """Return the attempt in which the calling code runs; None outside of a retry.
+
+    Code that shares the context of a call can still see its attempt after the call has ended: an asyncio task that the
+    call started, or the consumer of a generator that yields inside a block of `attempts`.
+    """
     current = CURRENT.get()
     if current is None or (isinstance(current, CallState) and not current.active):
         return None

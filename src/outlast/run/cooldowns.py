@@ -272,14 +272,16 @@ class CooldownTracker:
 
     def close(self) -> None:
         """End the thread. Waits up to 2 seconds for pending writes; the known cooldowns stay."""
-        self._stop()
-        self._drain(_FLUSH_SECONDS)
+        self.stop()
+        self.drain(_FLUSH_SECONDS)
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Tell the thread to end, without waiting for it."""
         self._closed.set()
         self._wake.set()
 
-    def _drain(self, seconds: float) -> None:
+    def drain(self, seconds: float) -> None:
+        """Wait up to so many seconds for pending writes."""
         thread = self._thread
         if self._writes and thread is not None and thread is not threading.current_thread():
             thread.join(seconds)
@@ -443,9 +445,9 @@ _trackers: "weakref.WeakSet[CooldownTracker]" = weakref.WeakSet()
 def _before_exit() -> None:
     until = time.monotonic() + _FLUSH_SECONDS
     for cooling in list(_trackers):
-        cooling._stop()  # noqa: SLF001  # as `close` does, for all of them together
+        cooling.stop()
     for cooling in list(_trackers):
-        cooling._drain(max(0.0, until - time.monotonic()))  # noqa: SLF001  # the same
+        cooling.drain(max(0.0, until - time.monotonic()))
 
 
 def _capped_in_a_row(known: KnownCooldown | None, now: float) -> int:

@@ -9,23 +9,22 @@ from typing import NoReturn
 
 
 class Crash:
-    """Ends this process as ``kill -9`` does when a place is passed for the right time.
+    """Kills this process, like ``kill -9``, when it passes a named place often enough.
 
     Passes are counted across the processes that share the folder, so a program that starts others crashes once.
 
     Args:
         place: The name of the place.
-        after: So many passes are let through.
-        folder: Where the passes are noted, for the test to read.
+        after: Number of passes before the one that kills.
+        folder: Folder in which the passes are recorded, for the test to read.
     """
 
     def __init__(self, place: str, after: int, folder: str) -> None:
-        """Keep them."""
         self.place, self.after, self.folder = place, after, Path(folder)
         self._is_over = False
 
     def __call__(self, name: str) -> None:
-        """Note that a place was passed; end there if it is the one. Once the test is over, nothing happens."""
+        """Record that a place was passed, and kill the process if it is time. Does nothing once the test is over."""
         if self._is_over:
             return
         try:
@@ -33,24 +32,24 @@ class Crash:
             if name == self.place and _append(self.folder / "here", b".") == self.after + 1:
                 (self.folder / "ended").write_text(str(os.getpid()))
                 _kill_self()
-        except FileNotFoundError:  # the test has removed its folder, and this process outlives it
+        except FileNotFoundError:  # the test has ended and removed its folder
             self._is_over = True
 
 
 def crash_from_json(text: str) -> Crash | None:
-    """Return the crash that stands in the environment, as JSON; None if it is no such thing, or its test is over."""
+    """Return the crash that a JSON text describes; None if the text is not valid or the test is over."""
     try:
-        told = json.loads(text)
+        data = json.loads(text)
     except ValueError:
         return None
-    match told:
+    match data:
         case {"place": str(place), "after": int(after), "folder": str(folder)} if Path(folder).is_dir():
             return Crash(place, after, folder)
     return None
 
 
 def _append(file: Path, data: bytes) -> int:
-    """Add to the end of a file, whole; return where that is now, which no other process is told as well."""
+    """Append to a file in one write; return the position after it, which is different for every process."""
     number = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(number, data)
@@ -60,6 +59,6 @@ def _append(file: Path, data: bytes) -> int:
 
 
 def _kill_self() -> NoReturn:
-    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows has one way to kill, and calls it so
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows: SIGTERM kills too
     while True:
-        time.sleep(1)  # the signal is on its way; nothing after the place may run
+        time.sleep(1)  # until the signal arrives; nothing after the place may run

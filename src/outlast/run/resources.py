@@ -57,6 +57,10 @@ class Resource:
         self.max_concurrency = max_concurrency
         self.running = 0
         self._entries: dict[int, _Entry] = {}
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """Replace the lock. A forked child needs it: a lock that another thread held at the fork is never released."""
         self._lock = allocate_lock()
 
     @property
@@ -204,7 +208,7 @@ class Resource:
         return permit
 
     def _changing(self, change: "Callable[[], T]") -> "T":
-        """Change the breaker under the lock, and tell of a transition."""
+        """Change the breaker under the lock, and publish a change of its state."""
         breaker = self._needed()
         with self._lock:
             before = breaker.state
@@ -218,17 +222,16 @@ class Resource:
         return result
 
     def __enter__(self) -> "Self":
-        """Ask for a call."""
+        """Start a call, as `enter` does."""
         entry = (self, self.enter(), clock.monotonic())
         self._entries[id(entry)] = entry
-        still_in = (each for each in _open_permits.get() if id(each) in each[0]._entries)  # noqa: SLF001  # of this class
-        _open_permits.set((*still_in, entry))
+        _open_permits.set((*(each for each in _open_permits.get() if each[0].holds(each)), entry))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        """Tell how it went; what is no Exception is neither success nor failure."""
+        """Record the outcome; an error that is not an Exception is neither success nor failure."""
         entry = self._left()
-        if entry is None:  # it was left before
+        if entry is None:  # another exit has removed it
             return
         _, permit, started = entry
         if error is None:
@@ -236,8 +239,12 @@ class Resource:
         else:
             self.ended(error, permit)
 
+    def holds(self, entry: "_Entry") -> bool:
+        """Return whether a block has entered the resource and not left it yet."""
+        return id(entry) in self._entries
+
     def _left(self) -> "_Entry | None":
-        """Take out the innermost entry of this context, else the last of another, which has left it to this one."""
+        """Remove the innermost entry of this context; if it has none, the last entry of any other context."""
         entries = _open_permits.get()
         for entry in reversed(entries):
             if entry[0] is self and self._entries.pop(id(entry), None) is not None:
@@ -308,22 +315,21 @@ def resources_with_breakers() -> "list[tuple[Resource, Breaker]]":
 
 
 def watch_breakers(tell: "Callable[[], object]") -> None:
-    """Have a function called, from any thread, whenever a resource of this process gets a breaker or one opens."""
+    """Call a function, from any thread, whenever a resource of this process gets a breaker or one opens."""
     _watchers.append(tell)
 
 
 def unwatch_breakers(tell: "Callable[[], object]") -> None:
-    """Have it called no more."""
+    """Unregister a function of `watch_breakers`."""
     if tell in _watchers:
         _watchers.remove(tell)
 
 
 def _after_fork_in_child() -> None:
-    """Have locks of its own: those that another thread held at that moment would be held for good."""
     global _registry_lock  # noqa: PLW0603  # the old one may be held
     _registry_lock = allocate_lock()
     for each in _resources.values():
-        each._lock = allocate_lock()  # noqa: SLF001  # of this module
+        each.renew_lock()
 
 
 after_fork(_after_fork_in_child)

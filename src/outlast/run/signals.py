@@ -39,8 +39,8 @@ def set_handlers(
 
     Args:
         numbers: The signals.
-        handler: Their handler.
-        install: Sets the handler of one.
+        handler: The handler to set.
+        install: Sets the handler of one signal.
     """
     replaced = {each: signal.getsignal(each) for each in numbers}
     _replaced.append(replaced)
@@ -67,7 +67,7 @@ def _restore(replaced: dict[int, Any]) -> None:
 
 def _restore_in_child() -> None:
     if _replaced:
-        signal.set_wakeup_fd(-1)  # it leads to the event loop of the parent
+        signal.set_wakeup_fd(-1)  # it wakes the event loop of the parent
     while _replaced:
         _restore(_replaced.pop())
     _runs.clear()
@@ -80,12 +80,14 @@ after_fork(_restore_in_child)
 def stop_on_signals(
     loop: "asyncio.AbstractEventLoop", first: Callable[[], None], second: Callable[[], None]
 ) -> Iterator[None]:
-    """Within the block, in the main thread, signals call these functions; after the second the process ends.
+    """Handle SIGTERM and Ctrl-C within the block: the first signal stops the program, a second one ends it at once.
+
+    Works in the main thread only; in others the block runs without it.
 
     Args:
-        loop: The event loop that runs.
-        first: Has it stop.
-        second: Says that it ends at once.
+        loop: The running event loop.
+        first: Called at the first signal; it starts the stop.
+        second: Called at a second signal, just before the process ends with exit code 1.
     """
     signalled_at = 0.0
 
@@ -131,7 +133,7 @@ def run_stopped_by_signals(run: _Run) -> Iterator[None]:
     A run may have no event loop, or one that is not ours. The last run to leave restores the handlers from before.
 
     Args:
-        run: Its `stopped` is set; it has to look.
+        run: The run. The first signal sets its `stopped`, which the run must check.
     """
     if not _in_main_thread():
         yield
@@ -160,5 +162,5 @@ def _stop_runs(*_: object) -> None:
     _signalled_at = now
     for run in waiting:
         run.stopped = True
-    if not waiting or any(run.reader == here for run in waiting):  # an iterable may wait for ever
+    if not waiting or any(run.reader == here for run in waiting):  # it may wait for its iterable forever
         raise KeyboardInterrupt

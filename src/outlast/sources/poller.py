@@ -37,7 +37,7 @@ class PollSettings(NamedTuple):
 
     Attributes:
         profile: Policy and rules.
-        fetch: Gets a source and the client, brings what is there.
+        fetch: Gets a source and the client, and returns the content.
         on_change: Called when there is something new.
         every: Seconds between two polls of a source.
         timeout: Seconds for one fetch.
@@ -110,13 +110,13 @@ class Poller:
     """Polls sources one by one, any number of them at the same time.
 
     Args:
-        settings: How.
-        cooling: What is left alone.
-        client: For the fetchers.
-        is_leaving: Tells whether no fetch is to begin any more.
+        settings: The settings of the monitor.
+        cooling: The cooldowns of hosts; a host is not called during its cooldown.
+        client: The HTTP client that fetchers get.
+        is_leaving: Returns whether the monitor stops, so that no fetch may start.
 
     Attributes:
-        is_leaving: The same.
+        is_leaving: See above.
         resting: Polls that wait for their host or for their next attempt; they take no slot.
         broken_callbacks: How often `on_change` raised, or did not return in time.
     """
@@ -128,7 +128,6 @@ class Poller:
         client: Any,
         is_leaving: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Begin with all slots free."""
         self._settings = settings
         self._cooling = cooling
         self._client = client
@@ -136,7 +135,7 @@ class Poller:
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._hosts: dict[str, tuple[asyncio.Semaphore, list[int]]] = {}
         self._awaits = settings.on_change is not None and is_coroutine_function(settings.on_change)
-        self._alone = not getattr(settings.fetch, "needs_client", True)  # without our client, who asks and tells
+        self._alone = not getattr(settings.fetch, "needs_client", True)  # it reports nothing to the cooldowns
         self._attempts = retry_async(
             self._attempt, CallPlan(settings.profile.policy, "poll", state=_PollState, sleep_async=self._rest)
         )
@@ -336,7 +335,7 @@ def _check_fetched(fetched: Fetched) -> Fetched:
 
 
 def _response_host(error: Exception) -> str | None:
-    """Return the host of the answer that an error carries: after a redirect it is another than the source's."""
+    """Return the host of the response of an error. After a redirect it is not the host of the source."""
     response: Any = getattr(error, "response", None)
     url = getattr(response, "url", None) or getattr(getattr(response, "request", None), "url", None)
     return host_of(str(url)) if url is not None else None
@@ -351,10 +350,10 @@ _STATE_FIELDS = ("state", "disabled_at", "disabled_by", "probes", "passed")
 
 
 class ObservingPoller(Poller):
-    """Polls as usual; what is written leaves the state of a source as it is."""
+    """Polls as usual, but does not change the state of a source."""
 
     async def poll(self, source: Source) -> ChangeSource:
-        """Poll a source; return what is to be written."""
+        """Poll a source; return the change to write."""
         change, rules = await super().poll(source), self.rules
 
         def held(before: Source, now: datetime) -> SourceChange | None:
@@ -365,24 +364,23 @@ class ObservingPoller(Poller):
 
 
 class ObservingClose:
-    """Ends a cycle as `outcomes.closing` does, with every state as it was; knows what would have been disabled.
+    """Ends a cycle without changing the state of a source, and publishes which sources would have been disabled.
 
-    Failures are counted, for otherwise nobody could tell when a source would have been disabled. It is told once: when
-    the count reaches the threshold.
+    Failures are still counted, because they decide when a source would be disabled. That is published once: when the
+    count reaches the threshold.
 
     Args:
         profile: Name of the profile.
-        rules: Of the profile.
+        rules: Rules of the profile.
     """
 
     def __init__(self, profile: str, rules: SourceRules) -> None:
-        """Begin with nothing to tell."""
         self._profile, self._rules = profile, rules
         self._close = outcomes.cycle_close(profile, rules)
         self._disabled: list[tuple[Failure, str]] = []
 
     def __call__(self, cycle: Cycle, previous: Cycle | None, sources: Sequence[Source], now: datetime) -> Closing:
-        """Say how the cycle ends; a store may ask more than once."""
+        """Return how the cycle ends. A store may call it more than once."""
         closing = self._close(cycle, previous, sources, now)
         before = {source.id: source for source in sources}
         pairs = [(before[change.source.id], change) for change in closing.changes]
@@ -395,9 +393,9 @@ class ObservingClose:
         return closing._replace(changes=kept, alerts=())
 
     def tell(self) -> None:
-        """Tell what would have been disabled, once the cycle's end is written."""
-        told, self._disabled = self._disabled, []
-        for failure, reason in told:
+        """Publish what would have been disabled. Call it after the end of the cycle is written."""
+        disabled, self._disabled = self._disabled, []
+        for failure, reason in disabled:
             publish_observed(self._profile, failure, "disable", None, reason)
 
     def _would_disable(self, before: Source, after: Source) -> bool:
@@ -414,14 +412,14 @@ class ObservingClose:
 
 
 def _keep_state(before: Source, change: SourceChange, rules: SourceRules, now: datetime) -> SourceChange:
-    """Return a change that leaves the state of a source as it was, and tells nobody."""
+    """Return the change without a change of the source's state, so that nobody is alerted."""
     after = change.source
     health = after.health._replace(**{name: getattr(before.health, name) for name in _STATE_FIELDS})
     until = after.not_before
     if before.is_active and not after.is_active:
-        until = before.not_before  # it is polled on
+        until = before.not_before  # it continues to be polled
     elif not before.is_active and until is None:
-        until = now + timedelta(seconds=probe_delay(before.health, rules))  # it answers, and stays disabled
+        until = now + timedelta(seconds=probe_delay(before.health, rules))  # it responds again, but stays disabled
     line = change.poll
     if line is not None:
         line = None if line.outcome in set(SourceState) else line._replace(before=None, after=None)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from outlast.decide.breaker import OPENED_BY_HAND, OPENED_ELSEWHERE
 from outlast.decide.source_health import SourceState
-from outlast.ports.external_attempts import AttemptState
+from outlast.ports.external_attempts import DEFAULT_REPORTER, AttemptState
 from outlast.ports.job_rows import Run, TargetRow, TargetStatus
 from outlast.ports.read_rows import MOST_COUNTED, BreakerOpening, BreakerOrder, FailureGroup, FlowPoint
 from outlast.ports.rows import (
@@ -16,6 +16,7 @@ from outlast.ports.rows import (
     DeadLetterFilter,
     Group,
     QueueRow,
+    Settlement,
     Task,
     TaskFilter,
     WorkerRow,
@@ -116,10 +117,33 @@ class SharedTasks:
                 return changed
 
 
-class SharedAttempts:
+class SharedAttempts(ABC):
     """A part of `EngineTasks`."""
 
     db: Statements
+
+    def settle_attempt(
+        self,
+        settlement: Settlement,
+        attempt: int,
+        *,
+        epoch: int | None = None,
+        reporter: str | None = None,
+        unbegun: bool = False,
+    ) -> bool:
+        """Claim the task if its attempt is the current one, and settle it."""
+        values = {
+            "id": settlement.task_id,
+            "attempt": attempt,
+            "epoch": epoch,
+            "reporter": reporter or DEFAULT_REPORTER,
+            "unbegun": unbegun,
+        }
+        return self._claim_and_settle(settlement, values)
+
+    @abstractmethod
+    def _claim_and_settle(self, settlement: Settlement, values: dict[str, Any]) -> bool:
+        """Claim the task with the statement ``take_attempt`` and settle it, in one transaction."""
 
     def attempt_state(self, task_id: int) -> AttemptState | None:
         """Return the state of a task."""

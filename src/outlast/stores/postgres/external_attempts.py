@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from outlast.errors import LeaseLostError, SchemaError
-from outlast.ports.external_attempts import DEFAULT_REPORTER
 from outlast.ports.rows import Settlement
 from outlast.stores.postgres.connection import Connection, PostgresCursor, PostgresStatements, schema_version
 from outlast.stores.postgres.driver import psycopg
@@ -60,23 +60,8 @@ class PostgresEngineTasks(SharedAttempts):
     def __init__(self, db: PostgresStatements) -> None:
         self.db: PostgresStatements = db
 
-    def settle_attempt(
-        self,
-        settlement: Settlement,
-        attempt: int,
-        *,
-        epoch: int | None = None,
-        reporter: str | None = None,
-        unbegun: bool = False,
-    ) -> bool:
-        """Claim the task if its attempt is the current one, and settle it."""
-        values = {
-            "id": settlement.task_id,
-            "attempt": attempt,
-            "epoch": epoch,
-            "reporter": reporter or DEFAULT_REPORTER,
-            "unbegun": unbegun,
-        }
+    def _claim_and_settle(self, settlement: Settlement, values: dict[str, Any]) -> bool:
+        """Claim the task with "take_attempt" and settle it, in one transaction."""
         with self.db.transaction() as cursor:
             rows = cursor.fetch("take_attempt", values)
             return bool(rows) and not settle(cursor, [settlement._replace(epoch=rows[0][0])])

@@ -6,7 +6,6 @@ from sqlite3 import Connection
 from typing import Any, TypeVar
 
 from outlast.errors import LeaseLostError, SchemaError
-from outlast.ports.external_attempts import DEFAULT_REPORTER
 from outlast.ports.rows import Settlement
 from outlast.stores.counters import CounterDelta
 from outlast.stores.shared_methods import SharedAttempts
@@ -71,23 +70,8 @@ class SqliteEngineTasks(SharedAttempts):
     def __init__(self, db: SqliteStatements) -> None:
         self.db: SqliteStatements = db
 
-    def settle_attempt(
-        self,
-        settlement: Settlement,
-        attempt: int,
-        *,
-        epoch: int | None = None,
-        reporter: str | None = None,
-        unbegun: bool = False,
-    ) -> bool:
-        """Claim the task if its attempt is the current one, and settle it."""
-        values = {
-            "id": settlement.task_id,
-            "attempt": attempt,
-            "epoch": epoch,
-            "reporter": reporter or DEFAULT_REPORTER,
-            "unbegun": unbegun,
-        }
+    def _claim_and_settle(self, settlement: Settlement, values: dict[str, Any]) -> bool:
+        """Claim the task with "take_attempt" and settle it, in one transaction."""
 
         def work(connection: Any) -> bool:
             bound, delta = bind(values), CounterDelta()
