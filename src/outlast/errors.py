@@ -110,14 +110,17 @@ class SchemaError(OutlastError):
     Args:
         found: Version of the tables; 0 if there are none.
         known: The version that this Outlast needs.
+        advice: What is wrong and what to do, unless ``outlast db init`` or ``outlast db migrate`` is enough.
     """
 
-    def __init__(self, found: int, known: int) -> None:
-        super().__init__(found, known)
-        self.found, self.known = found, known
+    def __init__(self, found: int, known: int, advice: str = "") -> None:
+        super().__init__(found, known, advice)
+        self.found, self.known, self.advice = found, known, advice
 
     def __str__(self) -> str:
         """Return what is wrong and what to do."""
+        if self.advice:
+            return self.advice
         if self.found == 0:
             return "the database has no Outlast tables; run: outlast db init"
         if self.found < self.known:

@@ -118,7 +118,7 @@ class PostgresPlace:
             self.clearing = self.connect()
         with self.clearing.transaction():
             tables = self.clearing.execute(
-                "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'schema_version'"
+                "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'outlast' AND tablename <> 'schema_version'"
             ).fetchall()
             self.clearing.execute("; ".join(f"DELETE FROM {table}" for (table,) in tables))
 

@@ -119,9 +119,9 @@ def test_a_migration_takes_the_leases_of_all_workers_away(database, request):
         place = database.blank()
         connection = place.connect()
         connection.execute(
-            "CREATE TABLE schema_version (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
+            "CREATE SCHEMA outlast; CREATE TABLE outlast.schema_version (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
         )
-        for number, script in of_postgres(None).items():
+        for number, script in of_postgres("outlast").items():
             if number <= 3:
                 connection.execute(script)
                 connection.execute("INSERT INTO schema_version VALUES (%s)", (number,))

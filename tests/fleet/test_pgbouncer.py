@@ -8,7 +8,7 @@ import pytest
 from crash import monitoring
 from crash.processes import until
 from fleet.scene import FleetScene
-from outlast.ports.rows import Status
+from outlast.ports.rows import NewTask, Status
 from outlast.ports.source_rows import NewSource
 from outlast.run.store_wait import is_store_outage
 from outlast.stores.postgres.store import PostgresStore
@@ -178,6 +178,20 @@ def _locked_in_transaction(url):
             " WHERE locktype = 'advisory' AND datname = current_database()"
         )
         return connection.execute(query).fetchone()[0]
+
+
+def test_a_schema_needs_no_session_setting(bouncer, postgres_url, database):
+    """Two schemas behind a pooler that gives each transaction another session."""
+    stores = [PostgresStore(f"{bouncer.url(database)}?schema={schema}") for schema in ("first", "second")]
+    for number, store in enumerate(stores):
+        store.create_schema()
+        store.enqueue([NewTask("greet", "{}")] * (number + 1))
+    assert [store.counts()["QUEUED"] for store in stores] == [1, 2]
+    for store in stores:
+        store.close()
+    with psycopg.connect(postgres_url) as connection:
+        query = "SELECT count(*) FROM pg_tables WHERE tablename = 'task_queue' AND schemaname IN ('public', 'outlast')"
+        assert connection.execute(query).fetchone() == (0,)
 
 
 def test_what_does_not_pass_is_not_waited_for(postgres_url, bouncer, database):

@@ -17,11 +17,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
+import pytest
 from click.testing import CliRunner
 
 import outlast
 from cli_world import cli
-from outlast.errors import PermanentError, RateLimitError, ResourceNotFoundError
+from outlast.errors import PermanentError, RateLimitError, ResourceNotFoundError, SchemaError
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 COUNTS = DATA / "old_databases.json"
@@ -139,7 +140,18 @@ def load(kind, *, path=None, server=None, name=None):
     url = f"{server.url.rpartition('/')[0]}/{name}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(text)
+        if connection.execute("SELECT to_regclass('public.task_queue')").fetchone()[0]:
+            connection.execute(statements_to_move(url))
     return url
+
+
+def statements_to_move(url):
+    """Return the statements of the error for tables that are in the search path, as they were before schema outlast."""
+    app = outlast.App(url)
+    with pytest.raises(SchemaError) as caught:
+        app.store.check_schema()
+    app.close()
+    return str(caught.value)[str(caught.value).index("BEGIN;") :]
 
 
 def expected(kind):
@@ -201,7 +213,7 @@ def tables(url):
     named = (
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
         if url.startswith("sqlite")
-        else "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+        else "SELECT tablename FROM pg_tables WHERE schemaname = 'outlast'"
     )
     with connect(url) as connection:
         names = sorted(name for (name,) in connection.execute(named).fetchall())
@@ -230,7 +242,7 @@ def _columns(connection, url):
             " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND c.type IN ('INTEGER', 'REAL')"
         ).fetchall()
     return connection.execute(
-        "SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = 'public'"
+        "SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = 'outlast'"
         " AND (data_type = 'timestamp with time zone' OR (table_name = 'resource_limits' AND data_type LIKE 'double%'))"
     ).fetchall()
 

@@ -70,7 +70,7 @@ def postgres_schema(server, database, *, schema=None):
     store.close()
     with psycopg.connect(url, options=f"-c search_path={schema}" if schema else None) as connection:
         lines = [
-            f"{what} {name}: {_one_line(text)}".replace(f"{schema or 'public'}.", "").rstrip(": ")
+            f"{what} {name}: {_one_line(text)}".replace(f"{schema or 'outlast'}.", "").rstrip(": ")
             for what, sql in _POSTGRES.items()
             for name, text in connection.execute(sql).fetchall()
         ]

@@ -127,7 +127,8 @@ def test_one_row_among_a_million(place, store):
 def test_nothing_is_found_while_a_worker_works(place, store, tmp_path):
     """Ten times, while tasks are enqueued, succeed, are retried and die."""
     (tmp_path / "doctored.py").write_text(PROGRAM, "utf-8")
-    environment = os.environ | {"DOCTORED": place.url, "PYTHONPATH": str(tmp_path)}
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(tmp_path)])
+    environment = os.environ | {"DOCTORED": place.url, "PYTHONPATH": path}
     command = [sys.executable, "-m", "outlast", "worker", "doctored:app"]
     with (tmp_path / "log").open("w") as log, subprocess.Popen(command, env=environment, stderr=log) as worker:
         try:

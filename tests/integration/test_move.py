@@ -151,7 +151,7 @@ class TestPlan:
         store = PostgresStore(url)
         store.create_schema()
         store.close()
-        columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+        columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'outlast'"
         full = {}
         with psycopg.connect(url) as own:
             for table, column in own.execute(columns):

@@ -37,7 +37,8 @@ POINTS = [
 
 
 def start(*words, cwd=None):
-    environment = os.environ | {"PYTHONPATH": str(TESTS)}
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(TESTS)])
+    environment = os.environ | {"PYTHONPATH": path}
     return subprocess.Popen(
         [sys.executable, *words],
         env=environment,
@@ -130,7 +131,7 @@ def test_who_has_the_file_open_is_refused_too(here, there, tmp_path):  # noqa: F
 
 def test_the_command_is_killed_while_it_waits_for_the_target(here, there, tmp_path):  # noqa: F811  # fixtures
     with open_target(there) as target:
-        target.create_schema()
+        target.store.create_schema()
     with psycopg.connect(there) as blocking:
         blocking.execute("LOCK TABLE audit_log IN ROW EXCLUSIVE MODE")
         child = start("-m", "outlast", "move", here, there, cwd=tmp_path)

@@ -53,7 +53,7 @@ class PostgresServer:
     """
 
     host = "127.0.0.1"
-    user = "outlast"
+    user = "outlast"  # also the first schema of the search path, so plain names of tables work on any connection
     password = "outlast-secret"
     database = "outlast"
 

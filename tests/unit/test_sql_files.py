@@ -74,8 +74,7 @@ def test_the_schema_is_before_every_table():
         assert [table for table in bare if table not in own] == [], name
 
 
-def test_without_a_schema_the_search_path_decides():
-    assert load_statements(POSTGRES, schema="")["delete_queue"] == "DELETE FROM queues WHERE name = %(name)s"
+def test_the_schema_is_written_into_the_statements():
     assert load_statements(POSTGRES, schema='"a".')["delete_queue"] == 'DELETE FROM "a".queues WHERE name = %(name)s'
 
 

@@ -107,5 +107,7 @@ def store_location(store: object) -> str:
     parameters = getattr(database, "_parameters", None)  # of libpq, including the password
     if isinstance(parameters, dict):
         server = ":".join(str(parameters[key]) for key in ("host", "port") if parameters.get(key))
-        return redact(f"postgresql://{server}/{parameters.get('dbname', '')}")
+        name = getattr(database, "schema", "outlast")
+        schema = "" if name == "outlast" else f"?schema={name}"
+        return redact(f"postgresql://{server}/{parameters.get('dbname', '')}{schema}")
     return type(store).__name__.removesuffix("Store").lower()

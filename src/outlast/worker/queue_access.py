@@ -63,10 +63,10 @@ def store_of(queue_db: Any) -> tuple[Store, bool]:
             )
         return SqliteStore(path), True
     if _is_connection_of("psycopg", queue_db):
-        from outlast.stores.postgres.external_attempts import connection_url  # noqa: PLC0415  # only the library in use is imported
+        from outlast.stores.postgres import external_attempts as postgres  # noqa: PLC0415  # only the library in use is imported
         from outlast.stores.postgres.store import PostgresStore  # noqa: PLC0415  # only the library in use is imported
 
-        return PostgresStore(connection_url(queue_db)), True
+        return PostgresStore(postgres.connection_url(queue_db), schema=postgres.connection_schema(queue_db)), True
     store = getattr(queue_db, "store", queue_db)
     if not all(hasattr(store, name) for name in ("settle_and_claim", "register", "heartbeat", "leave")):
         raise _unusable_queue_error(queue_db)

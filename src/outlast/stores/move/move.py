@@ -81,9 +81,14 @@ def preview(source: SourceFile, target: TargetDatabase, names: MoveNames) -> dic
             )
     else:
         _check_versions(source, target, mark, received)
-    if received is None and target.has_tables:
-        target.store.check_schema()
-        target.check_empty()
+    if received is None:
+        try:
+            target.store.check_schema()
+        except SchemaError as error:
+            if error.found or error.advice:
+                raise
+        else:
+            target.check_empty()
     return source.counts()
 
 
@@ -118,7 +123,7 @@ def move(
     else:
         _check_versions(source, target, mark, received)
     if received is None:
-        target.create_schema()
+        target.store.create_schema()
         target.check_empty()
     if mark is None:
         source.migrate()

@@ -57,37 +57,13 @@ class TargetDatabase:
     def __init__(self, url: str) -> None:
         self.store = PostgresStore(url, max_size=2, prepare_threshold=None)
         self.connection = self.store.db.connect()
-        self._schema = ""
-        self._find_schema()
-
-    @property
-    def has_tables(self) -> bool:
-        """Whether the last check found tables of Outlast."""
-        return bool(self._schema)
-
-    def _find_schema(self) -> None:
-        """Find the schema of the tables in the search path. New objects are created in the same schema."""
-        if self.connection.execute(self.store.db.sql["has_version"]).fetchall()[0][0]:
-            self._schema = self._fetch(
-                "SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
-                "WHERE pg_class.oid = to_regclass('task_queue')"
-            )[0][0]
-
-    def create_schema(self) -> None:
-        """Create or migrate the tables."""
-        self.store.create_schema()
-        self._find_schema()
 
     def table(self, name: str) -> Any:
         """Return the qualified name of a table for a statement."""
-        return psycopg.sql.Identifier(self._schema, name)
+        return psycopg.sql.Identifier(self.store.db.schema, name)
 
     def received_move(self) -> ReceivedMove | None:
         """Return the recorded move; None if no move has started."""
-        if not self.has_tables:
-            self._find_schema()
-        if not self.has_tables:
-            return None
         try:
             rows = self._fetch_in("SELECT id, receipt, source, ended_at, progress FROM {}", "outlast_move")
         except psycopg.errors.UndefinedTable:
@@ -221,7 +197,7 @@ class TargetDatabase:
             "JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE tgname = %s AND nspname = %s"
         )
         with self.receiving(receipt):
-            names = [name for (name,) in self._fetch(guarded, _GUARD, self._schema)]
+            names = [name for (name,) in self._fetch(guarded, _GUARD, self.store.db.schema)]
             tables = psycopg.sql.SQL(", ").join(map(self.table, names))
             self.connection.execute(psycopg.sql.SQL("TRUNCATE {} RESTART IDENTITY").format(tables))
             self._unguard()

@@ -17,11 +17,12 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote
 
 from outlast.errors import ConfigError, SchemaError
 from outlast.ports.store import seconds_left
 from outlast.stores.postgres.driver import psycopg, psycopg_pool
-from outlast.stores.postgres.sql import scripts, statements
+from outlast.stores.postgres.sql import DEFAULT_SCHEMA, scripts, statements, tables_until
 from outlast.stores.row_reader import RowReader
 from outlast.stores.shared_methods import Statements, Values
 
@@ -89,6 +90,37 @@ class PostgresCursor(Statements):
 def schema_version(db: Statements) -> int:
     """Return the version of the tables; 0 if there are none."""
     return (db.value("schema_version") or 0) if db.value("has_version") else 0
+
+
+LATEST = max(scripts(DEFAULT_SCHEMA))
+_MOVE_ADVICE = """\
+the schema outlast has no Outlast tables, but {schema} has them; they are not moved automatically.
+To keep them there, add ?schema={schema} to the database URL.
+To move them, stop all workers, run this as their owner, and grant other roles USAGE on the schema outlast:
+BEGIN;
+CREATE SCHEMA IF NOT EXISTS outlast;
+{statements}
+COMMIT;"""
+
+
+def find_schema(db: Statements) -> str | None:
+    """Return the schema of the tables: ``outlast``, or the first one in the search path that has them."""
+    found: list[str] = db.column("find_schema")
+    return found[0] if found else None
+
+
+def raise_if_elsewhere(cursor: PostgresCursor) -> None:
+    """Check that no tables exist in the search path; for a database that has none in the default schema.
+
+    Raises:
+        SchemaError: If they do. It names the statements that move them.
+    """
+    schema = find_schema(cursor)
+    if schema is not None and schema != DEFAULT_SCHEMA:
+        query = psycopg.sql.SQL("SELECT max(version) FROM {}").format(psycopg.sql.Identifier(schema, "schema_version"))
+        version = cursor.connection.execute(query).fetchall()[0][0] or 0
+        moves = cursor.column("move_statements", {"schema": schema, "tables": tables_until(version)})
+        raise SchemaError(0, LATEST, _MOVE_ADVICE.format(schema=schema, statements="\n".join(moves)))
 
 
 class PostgresStatements(Statements):
@@ -200,7 +232,7 @@ class PostgresDatabase(PostgresStatements):
 
     Args:
         url: ``postgresql://…``, or libpq keywords.
-        schema: Schema of the tables; None for the first one in the search path.
+        schema: Schema of the tables; None for the one in the URL, ``?schema=…``, or else ``outlast``.
         min_size: Connections that are kept open.
         max_size: Maximum number of connections.
         prepare_threshold: Number of executions after which a statement is prepared; None for never. ``"auto"`` means 5,
@@ -218,8 +250,11 @@ class PostgresDatabase(PostgresStatements):
         prepare_threshold: Threshold,
         pooled: bool | None,
     ) -> None:
-        self.sql = statements(schema)
-        self.schema = schema
+        url, url_schema = _cut_schema(url)
+        chosen = url_schema if schema is None else schema
+        self.has_default_schema = chosen is None
+        self.schema = DEFAULT_SCHEMA if chosen is None else chosen
+        self.sql = statements(self.schema)
         self._parameters = _DEFAULT_PARAMETERS | _parse_url(url)
         self._min_size, self._max_size = min_size, max_size
         self._prepare_threshold = prepare_threshold
@@ -348,10 +383,12 @@ class PostgresDatabase(PostgresStatements):
         Raises:
             SchemaError: If they have.
         """
-        known, has_tables = max(scripts(None)), "task_queue" not in str(error).partition("\n")[0]
-        found = schema_version(PostgresCursor(connection, self.sql)) if has_tables else 0
-        if found != known:
-            raise SchemaError(found, known) from error
+        cursor, has_tables = PostgresCursor(connection, self.sql), "task_queue" not in str(error).partition("\n")[0]
+        found = schema_version(cursor) if has_tables else 0
+        if found == 0 and self.has_default_schema:
+            raise_if_elsewhere(cursor)
+        if found != LATEST:
+            raise SchemaError(found, LATEST) from error
 
     def close(self) -> None:
         """Close all connections."""
@@ -381,6 +418,17 @@ def _parse_url(url: str) -> dict[str, Any]:
         raise ConfigError(
             "the database URL is not a valid PostgreSQL URL; use postgresql://user@host:5432/database"
         ) from None
+
+
+def _cut_schema(url: str) -> tuple[str, str | None]:
+    """Return a URL without ``schema=…``, which libpq refuses, and the schema."""
+    base, mark, query = url.rpartition("?") if "://" in url else (url, "", "")
+    pairs = query.split("&")
+    schemas = [pair.removeprefix("schema=") for pair in pairs if pair.startswith("schema=")]
+    if not mark or not schemas:
+        return url, None
+    rest = "&".join(pair for pair in pairs if not pair.startswith("schema="))
+    return f"{base}?{rest}" if rest else base, unquote(schemas[-1])
 
 
 def _is_idle(connection: Connection) -> bool:

@@ -7,12 +7,23 @@ from typing import Any
 
 from outlast.errors import LeaseLostError, SchemaError
 from outlast.ports.rows import Settlement
-from outlast.stores.postgres.connection import Connection, PostgresCursor, PostgresStatements, schema_version
+from outlast.stores.postgres.connection import (
+    LATEST,
+    Connection,
+    PostgresCursor,
+    PostgresStatements,
+    find_schema,
+    schema_version,
+)
 from outlast.stores.postgres.driver import psycopg
-from outlast.stores.postgres.schema import LATEST
 from outlast.stores.postgres.settle_and_claim import settle
-from outlast.stores.postgres.sql import statements
+from outlast.stores.postgres.sql import DEFAULT_SCHEMA, statements
 from outlast.stores.shared_methods import SharedAttempts
+
+_NOT_FOUND = (
+    "the database has no Outlast tables in the schema outlast or in the search path of this connection; run: outlast "
+    "db init, or SET search_path to the schema that has them"
+)
 
 
 class PostgresCallerConnection(PostgresStatements):
@@ -22,14 +33,17 @@ class PostgresCallerConnection(PostgresStatements):
     of its own.
 
     Args:
-        connection: A psycopg connection whose search path contains the tables.
+        connection: A psycopg connection. The tables are in the schema ``outlast`` or in its search path.
 
     Raises:
         SchemaError: If the tables are missing or have another version.
     """
 
     def __init__(self, connection: Connection) -> None:
-        self.sql = statements(None)
+        schema = connection_schema(connection)
+        if schema is None:
+            raise SchemaError(0, LATEST, _NOT_FOUND)
+        self.sql = statements(schema)
         self._connection = connection
         self._lock = threading.RLock()
         with self.transaction() as cursor:
@@ -84,3 +98,9 @@ def connection_url(connection: Connection) -> str:
     """Return connection parameters for another connection to the same database."""
     password = {"password": connection.info.password} if connection.info.password else {}
     return psycopg.conninfo.make_conninfo(connection.info.dsn, **password)
+
+
+def connection_schema(connection: Connection) -> str | None:
+    """Return the schema of the tables for a connection: ``outlast``, or the first in its search path that has them."""
+    with connection.transaction():
+        return find_schema(PostgresCursor(connection, statements(DEFAULT_SCHEMA)))

@@ -35,7 +35,7 @@ class PostgresStore(
 
     Args:
         url: ``postgresql://user:password@host:5432/database``. The store connects on first use.
-        schema: Schema of the tables; None for the first one in the search path.
+        schema: Schema of the tables; None for the one in the URL, ``?schema=…``, or else ``outlast``.
         min_size: Connections that are kept open.
         max_size: Maximum number of connections, without one that listens and one for the lock of each running job.
         prepare_threshold: Number of executions after which a statement is prepared; None for never. The default is 5,

@@ -2,8 +2,7 @@
 
 from outlast.errors import LeaseLostError, SchemaError
 from outlast.ports.rows import Rescued, WorkerRow
-from outlast.stores.postgres.connection import PostgresDatabase
-from outlast.stores.postgres.schema import LATEST
+from outlast.stores.postgres.connection import LATEST, PostgresDatabase
 from outlast.stores.rules import worker_lost_note
 
 _BATCH = 500
