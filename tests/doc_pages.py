@@ -22,14 +22,17 @@ def read(path):
     return (DOCS / path).read_text("utf-8")
 
 
-def run(page, folder, **names):
+def run(page, folder, hosts, **names):
     """Run the Python of a page in the current process.
 
     Blocks run in order in one namespace; a text block after one is what it prints, a toml block is the settings, which
-    are written to the folder. A block that is marked ``no-run`` is left out.
+    are written to the folder. A block that is marked ``no-run`` is left out. ``hosts`` has the servers that a page talks
+    to by the addresses that it writes, because tests that run at the same time cannot share a port.
     """
     text = page.read_text("utf-8")
-    namespace, printed = {"__name__": page.stem, **names}, None
+    for written, real in hosts.items():
+        text = text.replace(written, real)
+    namespace, printed = {"__name__": "__main__" if "__main__" in text else page.stem, **names}, None
     for block in FENCE.finditer(text):
         kind, content = block[1].strip(), block[2]
         line = text.count("\n", 0, block.start()) + 1

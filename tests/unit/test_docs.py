@@ -1,31 +1,25 @@
 """The documentation is true: its Python runs, what it says is printed is printed, and its links lead somewhere."""
 
-import io
-import itertools
-import json
 import re
+import tomllib
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
+from threading import Thread
 
 import celery._state
-import httpx
-import httpx2
 import pytest
-import requests
 import stamina
-import urllib3
 
 import outlast
-from doc_pages import DOCS, PAGES, ROOT, dead_links, name_of, read, run
+from doc_pages import DOCS, FENCE, PAGES, ROOT, dead_links, name_of, read, run
 from outlast.classify import default_classifier, use_classifier
 from outlast.testing import fake_clock
+from outlast.testing.server import PORT, serve
 from outlast.worker import HandledError
 
 INDEX = read("README.md")
 ALL = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md")), ROOT / "examples" / "container" / "README.md"]
-
-_PAGE = '<h1>Tea</h1> <p class="price">{}</p> <footer>You are visitor {}</footer>'
-_FEED = '<rss version="2.0"><channel><title>News</title><item><guid>1</guid><title>Tea</title></item></channel></rss>'
 
 
 @pytest.fixture
@@ -43,59 +37,68 @@ def world(monkeypatch, tmp_path):
     stamina.instrumentation.set_on_retry_hooks(None)  # the ones it begins with
 
 
+class Files(SimpleHTTPRequestHandler):
+    """Answers in full: within a second, ``http.server`` cannot tell that a file has changed."""
+
+    def do_GET(self):
+        del self.headers["If-Modified-Since"]
+        super().do_GET()
+
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture
-def example_server(monkeypatch):
-    """What servers answer, to httpx, httpx2 and requests and without a network.
-
-    Each path of api.example.com goes through its answers in turn. The server on port 8000 of this machine has the files
-    of the folder site, as ``python -m http.server 8000 --directory site`` would.
-    """
-    fine, down = (200, {}, "fine"), (503, {}, "")
-    answers = {
-        "/items": [down, down, (200, {}, json.dumps([1, 2, 3]))],
-        "/orders": [down, (200, {}, json.dumps({"accepted": True}))],
-        "/limited": [(429, {"Retry-After": "7"}, ""), fine],
-        "/busy": [(429, {"Retry-After": "120"}, "")],
-        "/down": [down],
-        "/gone": [(404, {}, "")],
-        "/private": [(403, {}, ""), (403, {}, ""), fine],
-        "/well": [fine],
-        "/prices": [(200, {}, _PAGE.format(*each)) for each in [("4.20", 1), ("4.20", 2), ("3.90", 3)]],
-        "/feed.xml": [(200, {}, _FEED)],
-    }
-    turns = {path: itertools.cycle(each) for path, each in answers.items()}
-
-    def answer(url):
-        parts = urlsplit(url)
-        if parts.netloc == "127.0.0.1:8000":
-            file = Path("site", parts.path.lstrip("/"))
-            return (200, {}, file.read_text("utf-8")) if file.is_file() else (404, {}, "")
-        assert parts.netloc == "api.example.com"
-        return next(turns[parts.path])
-
-    for library in (httpx, httpx2):
-
-        def respond(self, request, library=library):
-            status, headers, text = answer(str(request.url))
-            return library.Response(status, headers=headers, text=text, request=request)
-
-        async def respond_async(self, request, respond=respond):
-            return respond(self, request)
-
-        monkeypatch.setattr(library.HTTPTransport, "handle_request", respond)
-        monkeypatch.setattr(library.AsyncHTTPTransport, "handle_async_request", respond_async)
-
-    def send(adapter, request, *_, **__):
-        status, headers, text = answer(request.url)
-        raw = urllib3.HTTPResponse(io.BytesIO(text.encode()), headers, status, preload_content=False)
-        return adapter.build_response(request, raw)
-
-    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", send)
+def hosts(world):
+    """The servers that a page tells its reader to start, on other ports."""
+    files = ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=world / "site"))
+    Thread(target=files.serve_forever, args=[0.05], daemon=True).start()
+    with serve() as base:
+        yield {f"127.0.0.1:{PORT}": base.removeprefix("http://"), "127.0.0.1:8000": f"127.0.0.1:{files.server_port}"}
+    files.shutdown()
+    files.server_close()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_python_of_a_page_runs(page, world, example_server):
-    run(page, world, **({"outlast": outlast} if page.parent == ROOT else {}))
+def test_the_python_of_a_page_runs(page, world, hosts):
+    run(page, world, hosts)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.ja.md"], ids=name_of)
+def test_a_page_that_asks_the_server_says_how_to_start_it(page):
+    text = page.read_text("utf-8")
+
+    assert "python -m outlast.testing.server" in text or f"127.0.0.1:{PORT}" not in text
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.ja.md", "docs/how-to/watch-feeds-and-pages.md"])
+def test_a_program_that_a_command_imports_does_nothing_on_import(page, world):
+    """`outlast worker shop:app` and `outlast monitor feeds:app` must not enqueue, poll or run a job once more."""
+    blocks = [block[2] for block in FENCE.finditer((ROOT / page).read_text("utf-8")) if block[1] == "python"]
+    programs = [code for code in blocks if 'if __name__ == "__main__":' in code]
+    namespace = {"__name__": "shop", "outlast": outlast}
+    for code in programs:
+        exec(code, namespace)
+    app = namespace["app"]
+
+    assert len(programs) == (1 if page.startswith("docs") else 3)
+    assert [count for count in app.tasks.counts().values() if count] == []
+    assert list(app.sources.list()) == []
+    app.close()
+
+
+def test_the_extra_http_has_the_clients_of_its_transports():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+
+    assert [re.match(r"\w+", each)[0] for each in extras["http"]] == ["httpx", "httpx2"]
+
+
+def test_no_page_asks_a_host_that_does_not_exist():
+    """What can run talks to a server that its reader can start."""
+    calls = re.compile(r"""\b(?:get|post|fetch_with_retry(?:_on_403)?)\(.*https?://(?!127\.0\.0\.1)""")
+    blocks = [(name_of(page), block[2]) for page in PAGES for block in FENCE.finditer(page.read_text("utf-8"))]
+
+    assert [(name, line) for name, code in blocks for line in code.splitlines() if calls.search(line)] == []
 
 
 @pytest.mark.parametrize("page", ALL, ids=name_of)
@@ -136,6 +139,7 @@ def test_the_names_for_workers_stand_on_their_page():
 def test_every_example_is_run():
     """By a test that starts it as its reader would, or that uses what it holds."""
     tests = "\n".join(file.read_text("utf-8") for file in (ROOT / "tests").rglob("test_*.py") if file != Path(__file__))
-    folders = [each.name for each in (ROOT / "examples").iterdir() if each.is_dir() and each.name[0] not in "._"]
+    files = [each for each in (ROOT / "examples").iterdir() if each.name[0] not in "._" and each.stem != "scenery"]
+    names = [each.stem for each in files if each.is_dir() or each.suffix == ".py"]
 
-    assert [name for name in folders if not re.search(rf'examples(?:\.|" / "){name}\b', tests)] == []
+    assert [name for name in names if not re.search(rf'examples(?:\.|" / "){name}\b', tests)] == []

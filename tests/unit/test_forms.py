@@ -13,7 +13,7 @@ import pytest
 
 import outlast
 from outlast import RetryPolicy
-from outlast.errors import ConfigError, NetworkError
+from outlast.errors import ConfigError, NetworkError, RateLimitError
 from outlast.testing import failing, fake_clock
 
 THREE = RetryPolicy(max_attempts=3)
@@ -536,6 +536,31 @@ class TestFallback:
 
         with pytest.raises(KeyboardInterrupt):
             outlast.retry(policy=THREE, fallback=lambda error: "cached")(stop)()
+
+
+@pytest.mark.parametrize("form", ["retry", "call", "attempts"])
+def test_without_a_policy_every_form_makes_the_same_attempts(form):
+    """5 attempts, exponential from 0.5 s, full jitter; `chance` of 1.0 is the longest wait."""
+    fetch = failing(lambda: None, [TimeoutError("x")] * 6)
+    with fake_clock(chance=1.0) as clock, pytest.raises(TimeoutError) as caught:
+        if form == "retry":
+            outlast.retry(fetch)()
+        elif form == "call":
+            outlast.call(fetch)
+        else:
+            for attempt in outlast.attempts():
+                with attempt:
+                    fetch()
+
+    assert clock.waits == [0.5, 1.0, 2.0, 4.0]
+    assert outlast.report_of(caught.value).reason == "exhausted"
+
+
+def test_call_without_a_policy_has_a_deadline():
+    with fake_clock(chance=1.0) as clock, pytest.raises(RateLimitError) as caught:
+        outlast.call(failing(lambda: None, [RateLimitError("busy", retry_after=61)]))
+
+    assert (clock.waits, outlast.report_of(caught.value).reason) == ([], "deferred")
 
 
 def test_call_takes_arguments_and_retries_what_is_retryable():

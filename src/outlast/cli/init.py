@@ -11,7 +11,8 @@ from outlast.errors import ConfigError
 _FILE = "outlast.toml"
 TEMPLATE = """\
 # Settings of Outlast. Programs read them with outlast.configure(); the command `outlast` reads them too.
-# Settings that are commented out show the default, unless noted otherwise.
+# Settings that are commented out show the default; rules, policies and patterns are examples. Nothing in this file
+# changes what Outlast does until you edit it, except where tasks are stored.
 
 [app]
 # Where tasks are stored. The commands use it, and so does a program with App(**outlast.configure().for_app).
@@ -19,7 +20,7 @@ TEMPLATE = """\
 url = "sqlite:///outlast.db"  # four slashes for an absolute path; or "postgresql://host/database"
 
 # How many tasks a worker (`outlast worker`) runs at once, and from which queues.
-concurrency = 10
+# concurrency = 10
 # queues = ["default", "mail"]  # default: all queues that the app's tasks name
 
 # Where alerts go: Slack webhooks, or any Apprise URL (extra `notify`). Without a channel, alerts are logged.
@@ -35,17 +36,17 @@ concurrency = 10
 
 # Your rules are checked before the built-in ones. `outlast explain` explains an error and shows the rule that would
 # change the result. Conditions: type, status, code, text; all conditions of a rule must match.
-[[classify.rules]]
-name = "the vendor is being deployed"
-status = 418
-category = "api_temporary"
-retry_after = 30
+# [[classify.rules]]
+# name = "the vendor is being deployed"
+# status = 418
+# category = "api_temporary"
+# retry_after = 30
 
 # A named policy: outlast.configure().policies["patient"].
-[policies.patient]
-max_attempts = 8
-base_delay = 2.0
-max_delay = 300.0
+# [policies.patient]
+# max_attempts = 8
+# base_delay = 2.0
+# max_delay = 300.0
 
 # [policies.patient.overrides.rate_limit]  # other settings for one category
 # max_attempts = 20

@@ -96,10 +96,10 @@ def call(function: "Callable[..., R]", /, *args: "Any", policy: RetryPolicy | No
     Args:
         function: A function, or a coroutine function; then await the result.
         args: The arguments of the function.
-        policy: The policy; by default ``RetryPolicy()``, which makes up to three calls.
+        policy: The policy; by default that of a bare ``@outlast.retry``, with up to five calls.
         kwargs: The keyword arguments of the function.
     """
-    result: R = wrap(function, RetryPolicy() if policy is None else check_policy(policy), None)(*args, **kwargs)
+    result: R = wrap(function, DEFAULT_POLICY if policy is None else check_policy(policy), None)(*args, **kwargs)
     return result
 
 
