@@ -280,6 +280,9 @@ class App:
             value: object = number
             if type(value) is not int or number < 1:
                 raise ConfigError(f"{what} is {number!r}; give a whole number, 1 or more")
+        callback: object = on_change
+        if callback is not None and not callable(callback):
+            raise ConfigError(f"on_change is {callback!r}; give a function that takes a Changed, or None")
         settings = MonitorSettings(
             chosen,
             choose_fetcher(fetch, chosen.fetch),
@@ -314,7 +317,7 @@ class App:
         defer_ok: bool = False,
         policy: RetryPolicy | None = None,
         targets: "Callable[[], Iterable[Any]] | None" = None,
-        key: "Callable[[Any], str]" = target_key,
+        key: "Callable[[Any], str | int]" = target_key,
         breakers: "Mapping[str, int] | None" = None,
         early_stop: bool = False,
         budget: Budget | None = None,

@@ -13,6 +13,7 @@ from importlib.resources import files
 
 _BLOCK = re.compile(r"^-- (name|part):(.*)$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
+_CREATE_TABLE = re.compile(r"^CREATE TABLE (?:[^ (]+\.)?(\w+)", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{([a-z]\w*)\}")
 
 
@@ -44,6 +45,11 @@ def load_migrations(package: str, **values: str) -> dict[int, str]:
     Comments stay: SQLite keeps them with the table.
     """
     return {int(file.partition("_")[0]): _fill(text, values, file) for file, text in _read(package, "migrations")}
+
+
+def created_tables(migrations: Mapping[int, str]) -> list[str]:
+    """Return the names of the tables that migrations create."""
+    return [name for script in migrations.values() for name in _CREATE_TABLE.findall(script)]
 
 
 def parse_statements(file: str, text: str, values: Mapping[str, str]) -> dict[str, str]:

@@ -141,3 +141,14 @@ def need_postgres() -> None:
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
+
+
+def drop_table(place: Any, table: str) -> None:
+    """Drop a table by hand, with what refers to it."""
+    with place.connect() as connection:
+        if place.kind == "postgres":
+            connection.execute("SET search_path TO outlast, public")
+            connection.execute(f"DROP TABLE {table} CASCADE")
+        else:
+            connection.execute(f"DROP TABLE {table}")
+    connection.close()

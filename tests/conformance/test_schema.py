@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from conformance.acting import add, claim, ids, live_counts, register, settle
+from conformance.places import drop_table
 from outlast.errors import SchemaError
 from outlast.ports.rows import Kind
 
@@ -98,3 +99,17 @@ def test_what_is_closed_can_be_used_again_or_says_so(store, place):
     mine.close()
     register(store)
     assert ids(claim(store)) == [number]
+
+
+@pytest.mark.parametrize("table", ["dead_letter_queue", "resource_slots"])
+def test_a_missing_table_is_named_with_what_to_do(blank, table):
+    store = blank.open()
+    store.create_schema()
+    store.check_schema()
+    drop_table(blank, table)
+    with pytest.raises(SchemaError) as raised:
+        store.check_schema()
+    assert str(raised.value) == (
+        f"the table {table} is missing from the database; restore a backup, or drop the other Outlast tables, "
+        "schema_version included, and create all of them with: outlast db init"
+    )

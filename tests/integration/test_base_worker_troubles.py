@@ -11,8 +11,9 @@ import time
 
 import pytest
 
-from integration.seed_places import AT_ONCE, Worker, fails, opened
-from outlast.errors import NetworkError, ResourceNotFoundError
+from conformance.places import drop_table
+from integration.seed_places import AT_ONCE, Queue, Worker, fails, opened
+from outlast.errors import ConfigError, NetworkError, ResourceNotFoundError, SchemaError
 from outlast.ports.rows import Reason, Status
 from outlast.queue.definition import current_task
 from outlast.worker import ErrorHandler
@@ -267,3 +268,29 @@ def test_what_is_left_unwritten_at_the_end_runs_again(memory, monkeypatch):
     worker.run()
     assert len(handed) == 2, "once when it was done, once more on leaving"
     assert (memory.task(number).status, memory.store.workers()) == (Status.QUEUED, [])
+
+
+@pytest.mark.parametrize("table", ["dead_letter_queue", "task_results"])
+def test_a_missing_table_ends_the_worker_at_its_start(queue, table):
+    place = queue.place.blank()
+    store = place.open()
+    store.create_schema()
+    db = place.connect() if "connection" in queue.kind else store
+    own = Queue(queue.kind, place, store, db)
+    number = own.add()
+    drop_table(place, table)
+    worker = Worker(own, fails())
+    with pytest.raises(SchemaError, match=f"the table {table} is missing"):
+        worker.run()
+    assert (worker.tasks, own.task(number).status) == ([], Status.QUEUED)
+    db.close()
+    place.close()
+
+
+def test_dead_letters_that_cannot_be_written_end_the_worker_at_its_start(memory, monkeypatch):
+    def refuse():
+        raise ConfigError("a dead letter cannot be written")
+
+    monkeypatch.setattr(memory.store, "check_dead_letters", refuse)
+    with pytest.raises(ConfigError, match="a dead letter cannot be written"):
+        Worker(memory, fails()).run()

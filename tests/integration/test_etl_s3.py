@@ -180,4 +180,4 @@ def test_a_client_that_retries_beneath_is_told_of_once(shop, api, caplog, monkey
                     etl.load(ONE)
     told = [record.getMessage() for record in caplog.records if "by itself" in record.getMessage()]
     assert len(told) == 1
-    assert told[0].startswith("rakuten.item.put: botocore retried 1 times by itself")
+    assert told[0].startswith("rakuten.item.put: botocore retried once by itself")

@@ -147,7 +147,7 @@ def test_a_401_on_target_37_stops_the_run_and_a_resumed_one_does_the_rest(scene)
     scene.api.requests.clear()
     resumed = job.run(names, resume=summary.run_id)
     assert (resumed.state, resumed.exit_code, resumed.run_id) == ("done", 0, summary.run_id)
-    assert (resumed.total_targets, resumed.skipped_targets, resumed.success_targets) == (1000, 36, 964)
+    assert (resumed.total_targets, resumed.skipped_targets, resumed.success_targets) == (1000, 0, 1000)
     assert scene.api.requests == Counter(names[36:])
     assert scene.applied() == scene.staged() == set(names)
 
@@ -187,7 +187,8 @@ def test_a_403_of_s3_ends_the_run_and_leaves_the_database_as_it_was(either, moto
         assert either.applied() == either.staged() == set(names[:20])
         front.heal(names)
         again = job.run(names, resume=summary.run_id)
-    assert (again.skipped_targets, again.success_targets, again.exit_code) == (20, 40, 0)
+    assert (again.skipped_targets, again.success_targets, again.exit_code) == (0, 60, 0)
+    assert (again.s3_put_success, again.s3_put_fail, again.db_upsert_success) == (60, 1, 60)
     assert either.applied() == either.staged() == set(names)
 
 

@@ -106,13 +106,13 @@ def test_a_run_that_was_aborted_is_resumed(app, form, concurrency):
     assert parts[4] > 0
     world.bad.clear()
     second, parts = world.run(range(2000), concurrency=concurrency, resume=first.run_id)
-    assert parts == (2000 - first.success_targets, 0, 0, first.success_targets, 0)
+    assert parts == (2000, 0, 0, 0, 0)
     assert (second.run_id, second.state, second.exit_code) == (first.run_id, "done", 0)
     assert len(world.calls) == len(set(world.calls)) == 2000 - first.success_targets
     assert {10, 400} <= set(world.calls)
     assert app.store.target_counts(first.run_id)[TargetStatus.SUCCESS] == 2000
     _, parts = world.run(range(2000), resume=first.run_id)
-    assert parts == (0, 0, 0, 2000, 0)
+    assert parts == (2000, 0, 0, 0, 0)
     assert world.calls == []
 
 
@@ -120,10 +120,10 @@ def test_a_resumed_run_may_be_a_stream_and_have_a_limit(app, form):
     world = World(app, form)
     first, _ = world.run((each for each in range(100)), limit=60)
     _, parts = world.run((each for each in range(100)), resume=first.run_id, limit=80)
-    assert parts == (20, 0, 0, 60, 0)
+    assert parts == (80, 0, 0, 0, 0)
     assert sorted(world.calls) == list(range(60, 80))
     _, parts = world.run((each for each in range(1500)), resume=first.run_id)
-    assert parts == (1420, 0, 0, 80, 0)
+    assert parts == (1500, 0, 0, 0, 0)
 
 
 def test_only_what_failed_is_done_again(app, form):
@@ -161,7 +161,8 @@ def test_a_run_of_the_rest_is_resumed_over_the_rest(app):
     assert parts[1] == 1
     world.bad.clear()
     _, parts = world.run(resume=second.run_id, concurrency=1)
-    assert (sum(parts), parts[0] + parts[3], parts[3]) == (100, 100, second.success_targets)
+    assert parts == (100, 0, 0, 0, 0)
+    assert len(world.calls) == 100 - second.success_targets
 
 
 class Item:
@@ -464,7 +465,7 @@ def test_run_async_resumes_on_a_loop_that_goes_on(app):
         return second
 
     summary = asyncio.run(main())
-    assert (summary.success_targets, summary.skipped_targets) == (3000, 3000)
+    assert (summary.success_targets, summary.skipped_targets) == (6000, 0)
     assert ticks
 
 
@@ -523,7 +524,7 @@ def test_a_run_that_died_is_ended_by_the_next_one(app):
         assert found.run.summary["reasons"] == ["its process died"]
     assert app.store.run("20260101T000000-cccccc").state is RunState.RUNNING
     _, parts = world.run(range(10), resume="20260101T000000-aaaaaa")
-    assert parts == (5, 0, 0, 5, 0)
+    assert (parts, len(world.calls)) == ((10, 0, 0, 0, 0), 5)
     _, parts = world.run(only_failed="20260101T000000-bbbbbb")
     assert parts == (1, 0, 0, 0, 0)
 
@@ -565,3 +566,123 @@ def test_a_job_is_locked_by_whatever_link_its_database_is_reached(tmp_path):
     lock.release()
     real.close()
     link.close()
+
+
+class TestResumed:
+    """A resumed run reports the whole run, and does not pass while targets are left."""
+
+    def stopped(self, app, targets, bad=30, **told):
+        world = World(app)
+        world.bad = {bad: errors.AuthenticationError}
+        first, parts = world.run(targets, concurrency=1, **told)
+        world.bad = {}
+        assert (first.state, first.exit_code, parts[:2]) == ("aborted", 1, (bad, 1))
+        return world, first
+
+    def test_it_reports_the_figures_of_the_whole_run(self, app, form):
+        world = World(app, form)
+        world.bad = {5: errors.ResourceNotFoundError, 6: errors.TemporaryAPIError, 30: errors.AuthenticationError}
+        first, parts = world.run(range(100), concurrency=1)
+        assert parts == (28, 3, 0, 0, 69)
+        world.bad = {5: errors.ResourceNotFoundError, 50: errors.SkipTarget}
+        summary, parts = world.run(range(100), resume=first.run_id)
+        assert (parts, summary.state, summary.exit_code) == ((98, 1, 0, 1, 0), "done", 0)
+        assert summary.failure_rate == 0.01
+        assert summary.attempts == first.attempts + 72 == 28 + 1 + 2 + 1 + 72
+        assert (summary.by_category, [each["size"] for each in summary.groups]) == ({"not_found": 1}, [1])
+        assert summary.duration > first.duration
+        assert app.store.run(first.run_id).summary["success_targets"] == 98
+
+    def test_its_gate_is_asked_about_the_whole_run(self, app):
+        """6 of 100 items failed at first and are not listed again: the rest alone would pass."""
+        world = World(app)
+        world.bad = dict.fromkeys(range(6), errors.ResourceNotFoundError) | {30: errors.AuthenticationError}
+        first, _ = world.run(range(100), concurrency=1)
+        world.bad = {}
+        summary, parts = world.run(range(30, 100), resume=first.run_id)
+        assert (parts, summary.exit_code) == ((94, 6, 0, 0, 0), 1)
+        assert summary.reasons == ("6 of 100 targets failed (at most 5 % allowed)",)
+
+    @pytest.mark.parametrize("targets", [lambda: range(100), lambda: iter(range(100))], ids=["sized", "stream"])
+    @pytest.mark.parametrize("limit", [10, 30, 60, 99])
+    def test_a_limit_does_not_make_a_stopped_run_pass(self, app, targets, limit):
+        world, first = self.stopped(app, targets())
+        summary, parts = world.run(targets(), resume=first.run_id, limit=limit)
+        assert (summary.state, summary.exit_code, summary.limit) == ("stopped", 1, None)
+        assert parts[0] == max(30, limit)
+        summary, parts = world.run(targets(), resume=first.run_id)
+        assert (summary.state, summary.exit_code, parts) == ("done", 0, (100, 0, 0, 0, 0))
+
+    @pytest.mark.parametrize("targets", [lambda: range(100), lambda: iter(range(100))], ids=["sized", "stream"])
+    def test_a_run_that_was_started_with_a_limit_passes_with_it(self, app, targets):
+        world, first = self.stopped(app, targets(), limit=60)
+        assert first.limit == 60
+        summary, _ = world.run(targets(), resume=first.run_id, limit=50)
+        assert (summary.exit_code, summary.success_targets, summary.limit) == (1, 50, 60)
+        summary, parts = world.run(targets(), resume=first.run_id, limit=60)
+        assert (summary.state, summary.exit_code, parts) == ("done", 0, (60, 0, 0, 0, 0))
+
+    def test_targets_that_are_not_listed_again_count(self, app):
+        """The job lists only what is still to be done, and is stopped again."""
+        world, first = self.stopped(app, range(100))
+        world.bad = {70: errors.AuthenticationError}
+        summary, parts = world.run(range(30, 100), concurrency=1, resume=first.run_id)
+        assert (parts, summary.exit_code) == ((70, 1, 0, 0, 29), 1)
+
+    def test_two_targets_with_one_key_leave_nothing_open(self, app):
+        world, first = self.stopped(app, [*range(31), 1, 1, 40])
+        summary, parts = world.run([*range(31), 1, 1, 40], resume=first.run_id)
+        assert (summary.state, summary.exit_code, parts) == ("done", 0, (32, 0, 0, 0, 0))
+
+    def test_the_last_run_is_called_last(self, app):
+        world, first = self.stopped(app, range(40))
+        assert world.job.found("last").id == first.run_id
+        resumed, _ = world.run(range(40), resume="last")
+        assert (resumed.run_id, resumed.exit_code) == (first.run_id, 0)
+        world.bad = {3: errors.ResourceNotFoundError}
+        assert world.run(range(40))[1] == (39, 1, 0, 0, 0)
+        world.bad = {}
+        assert world.run(only_failed="last")[1] == (1, 0, 0, 0, 0)
+        assert world.calls == [3]
+
+    def test_a_job_without_runs_has_no_last_one(self, app):
+        with pytest.raises(errors.ConfigError, match="job items has no run yet"):
+            World(app).job.run(range(3), only_failed="last")
+
+
+@pytest.mark.parametrize("key", [lambda target: target["n"], lambda target: str(target["n"])], ids=["int", "text"])
+def test_numbers_are_keys_and_are_stored_as_text(app, key):
+    def handler(context, target):
+        calls.append(target["n"])
+        assert context.source_id == str(target["n"])
+        if target["n"] in bad:
+            raise errors.ResourceNotFoundError("no")
+
+    job, calls, bad = app.job("numbers", max_failure_rate=1.0, key=key)(handler), [], {3, 10**30}
+    targets = [{"n": number, "tags": ("a",)} for number in (1, 2, 3, -4, 10**30)]  # JSON does not give tuples back
+    first = job.run(targets)
+    assert [row.source_id for row in app.store.targets(first.run_id)] == sorted(str(each["n"]) for each in targets)
+    bad.clear()
+    calls.clear()
+    assert job.run(targets, resume=first.run_id).success_targets == 5
+    assert sorted(calls) == [3, 10**30]
+    bad.add(2)
+    second = job.run(targets)
+    calls.clear()
+    job.run(targets, only_failed=second.run_id)
+    assert calls == [2]
+
+
+def test_a_truth_value_is_not_a_key(app):
+    with pytest.raises(errors.ConfigError, match="a target of type bool has no id"):
+        World(app).job.run([True])
+    job = app.job("flags", max_failure_rate=1.0, key=lambda target: True)(lambda context, target: None)
+    assert "the key of a target is 'True'" in job.run([1]).reasons[0]
+
+
+def test_one_target_is_one_target(app, caplog):
+    world = World(app, breakers={"program": 1})
+    world.bad = {1: errors.TemporaryAPIError}
+    summary, _ = world.run([1])
+    assert "aborted: 1 target in a row failed at program" in summary.reasons
+    assert "  1 target = 0 success + 1 failed" in str(summary)

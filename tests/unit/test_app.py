@@ -306,3 +306,10 @@ def test_the_callers_own_transaction_on_a_new_file(tmp_path):
     own.commit()
     app.worker().drain()
     assert app.tasks.counts()["DONE"] == 1
+
+
+def test_on_change_must_be_a_function():
+    app = outlast.App("memory://")
+    with pytest.raises(ConfigError, match="on_change is 3; give a function that takes a Changed, or None"):
+        app.monitor(on_change=3)
+    app.close()

@@ -264,3 +264,16 @@ def test_a_server_that_is_not_there(world):
     assert (store["check"], store["ok"]) == ("store", False)
     assert "hunter2" not in str(answer)
     assert "db init" not in store["todo"], "tables are not what is missing"
+
+
+def test_a_missing_table_is_found_by_doctor_and_db_check_alike(busy):
+    with sqlite3.connect(busy.folder / "outlast.db") as connection:
+        connection.execute("DROP TABLE resource_slots")
+    connection.close()
+    checked = busy.run("db", "check", code=1).stderr
+    assert "the table resource_slots is missing from the database\n  restore a backup, or" in checked
+    found = busy.run("doctor", code=1).stdout
+    assert "SchemaError: the table resource_slots is missing from the database; restore a backup, or" in " ".join(
+        found.split()
+    )
+    assert "outlast db init creates" not in found

@@ -4,6 +4,8 @@ import pytest
 
 import outlast
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
+from outlast.errors import NetworkError, RateLimitError
+from outlast.testing import fake_clock
 
 FILE = """
 [policies.patient]
@@ -20,7 +22,8 @@ max_attempts = 2
 def test_a_preset_is_drawn_as_its_preview(world):
     text = world.run("policy", "preview", "worker").stdout
 
-    assert text == f"worker, from Outlast; retries temporary failures\n{outlast.preset('worker').preview()}\n"
+    assert text.startswith(f"worker, from Outlast; retries temporary failures\n{outlast.preset('worker').preview()}\n")
+    assert "\nafter rate_limit, without a Retry-After\n5 attempts\n  1 → 2  ██░░░░░ 1 to 3 s\n" in text
 
 
 def test_without_a_name_it_is_what_a_bare_retry_does(world):
@@ -38,7 +41,7 @@ def test_the_waits_of_an_override_are_drawn_too(world):
     assert "no second attempt: the first wait would be 60 s, but the deadline is 60 s" in text
 
 
-def test_options_alone_are_the_policy(world):
+def test_options_alone_change_what_a_bare_retry_does(world):
     words = [
         "--max-attempts",
         5,
@@ -125,3 +128,24 @@ def test_mistakes(world, words, said):
 
     assert said in in_one_line(result.stderr)
     assert result.stderr.count("\n") == 2
+
+
+def test_the_waits_are_those_that_calls_make(world):
+    """The preview of options is @retry with these settings; a rate limit waits a second longer."""
+    data = world.json("policy", "preview", "--max-attempts", 3, "--jitter", "none")
+    for error, name in ((NetworkError("x"), "waits"), (RateLimitError("x"), "rate_limit_waits")):
+        with fake_clock() as clock, pytest.raises(type(error)):
+            outlast.retry(max_attempts=3, jitter="none")(raises(error))()
+        assert [wait["most"] for wait in data[name]] == clock.waits
+    assert [wait["most"] for wait in data["rate_limit_waits"]] == [1.5, 2.0]
+
+
+def raises(error):
+    def call():
+        raise error
+
+    return call
+
+
+def test_a_policy_that_does_not_retry_rate_limits_shows_no_waits_for_them(world):
+    assert world.json("policy", "preview", "feed")["rate_limit_waits"] is None

@@ -161,3 +161,12 @@ def test_a_handler_that_asks_for_the_end_gets_it():
 
 def test_a_handler_that_skips_its_target_gets_no_retry():
     assert decide_target(failure(Category.NETWORK), wanted=True, skips=True) == Skip("skipped")
+
+
+def test_a_job_without_an_entity_is_told_what_to_give():
+    with pytest.raises(ConfigError) as raised:
+        Gate.for_entity(None, None)
+    assert str(raised.value) == (
+        "there is no default failure rate without an entity; give max_failure_rate=…, such as 0.05, or an entity with a "
+        "default: ranking 1%, genre 1%, tag 1%, item 5%"
+    )

@@ -295,3 +295,63 @@ def test_types_that_fit_are_not_refused():
 
     assert outlast.typed_pipeline(anything, whole, Step()) == 1
     assert asyncio.run(outlast.typed_async_pipeline(anything, whole, later, whole)) == 1
+
+
+class TestCause:
+    """What a handler raises is caused by the error of the step."""
+
+    def failed(self, run, on_error):
+        error = NetworkError("down")
+
+        def step():
+            raise error
+
+        with pytest.raises(Exception) as raised:  # noqa: PT011  # any
+            run(step, on_error=on_error)
+        return error, raised.value
+
+    def test_another_error_has_the_error_of_the_step_as_its_cause(self, run):
+        def on_error(error, step):
+            raise ValueError(step)
+
+        error, raised = self.failed(run, on_error)
+        assert type(raised) is ValueError
+        assert raised.__cause__ is error
+
+    def test_a_bare_raise_changes_nothing(self, run):
+        def on_error(error, step):
+            raise  # noqa: PLE0704  # that of the step
+
+        def again(error, step):
+            raise error
+
+        for handler in (on_error, again):
+            error, raised = self.failed(run, handler)
+            assert raised is error
+            assert (raised.__cause__, raised.__context__, raised.__suppress_context__) == (None, None, False)
+
+    def test_a_cause_of_its_own_stays(self, run):
+        other = KeyError("other")
+
+        def from_other(error, step):
+            raise ValueError from other
+
+        def from_none(error, step):
+            raise ValueError from None
+
+        assert self.failed(run, from_other)[1].__cause__ is other
+        assert self.failed(run, from_none)[1].__cause__ is None
+
+    def test_a_cause_of_the_error_does_not_become_caused_by_it(self, run):
+        root = OSError("root")
+
+        def step():
+            raise NetworkError("down") from root
+
+        def on_error(error, step):
+            raise error.__cause__
+
+        with pytest.raises(OSError, match="root") as raised:
+            run(step, on_error=on_error)
+        assert raised.value is root
+        assert root.__cause__ is None

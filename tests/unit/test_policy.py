@@ -230,7 +230,7 @@ class TestWhichErrors:
             ({"jitter": 1.5}, "jitter is 1.5"),
             ({"jitter": float("nan")}, "jitter is nan"),
             ({"retry_on": 3}, "retry_on is 3; give exception classes, a set of categories, outlast.RETRYABLE"),
-            ({"retry_on": (int,)}, "in a tuple give exception classes"),
+            ({"retry_on": (int,)}, "in a list give exception classes and names of categories"),
             ({"resource": 5}, "resource is 5; give the name of the resource, such as 'api.example.com'"),
             ({"resource": ""}, "resource is ''; give the name"),
             ({"nested": "no"}, "nested is 'no'; give True or False"),
@@ -335,3 +335,17 @@ def test_a_category_by_its_name():
     assert not policy.retries(ValueError())
     with pytest.raises(ConfigError, match="'net' is not a category; choose one of"):
         RetryPolicy(retry_on="net")
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_classes_and_names_of_categories_can_be_mixed(kind):
+    names = RetryPolicy(retry_on=kind(["network", Category.RATE_LIMIT]))
+    assert names == RetryPolicy(retry_on={"network", "rate_limit"})
+    mixed = RetryPolicy(retry_on=kind([KeyError, "network", ZeroDivisionError]))
+    assert hash(mixed) == hash(RetryPolicy(retry_on=kind([KeyError, ZeroDivisionError, "network"])))
+    assert pickle.loads(pickle.dumps(mixed)) == mixed
+    for error, retried in (
+        (KeyError(1), True), (ZeroDivisionError(), True), (NetworkError("x"), True), (ConnectionResetError(), True),
+        (ValueError(), False), (RateLimitError("x"), False), (KeyboardInterrupt(), False),
+    ):  # fmt: skip
+        assert mixed.should_retry(error, 1) is retried, error

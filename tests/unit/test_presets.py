@@ -145,3 +145,15 @@ def test_they_can_be_changed():
         jitter="full",
         overrides={Category.RATE_LIMIT: {"base_delay": 120.0, "max_delay": 300.0, "jitter": "equal"}},
     )
+
+
+@pytest.mark.parametrize("name", ["blog", "feed"])
+def test_a_new_jitter_applies_to_rate_limits_too(name):
+    policy = outlast.preset(name).replace(jitter="none")
+    assert policy.for_category(Category.RATE_LIMIT).jitter == "none"
+    assert policy.for_category(Category.RATE_LIMIT).base_delay == 120.0
+    assert outlast.preset(name).for_category(Category.RATE_LIMIT).jitter == "equal"
+    given = {"rate_limit": {"jitter": 0.5}}
+    assert policy.replace(jitter="full", overrides=given).for_category(Category.RATE_LIMIT).jitter == 0.5
+    own = RetryPolicy(overrides={"rate_limit": RetryPolicy(jitter=0.2)}).replace(jitter="full")
+    assert own.for_category(Category.RATE_LIMIT).jitter == 0.2, "a whole policy stays as it is"

@@ -128,7 +128,7 @@ def test_a_renamed_name_is_in_the_changelog():
         old, _, new = line.partition(_RENAMED)
         for name in (old, new) if new else ():
             word = re.split(r"[.\s]", name)[-1]
-            assert re.search(rf"(?<!\w){re.escape(word)}\b", renamed), name
+            assert re.search(rf"(?<!\w){re.escape(word)}(?!\w)", renamed), name
 
 
 def test_a_renamed_name_needs_its_new_one():

@@ -41,7 +41,8 @@ class TestPolicy:
             ({"base_delay": float("nan")}, "base_delay is nan"),
             ({"max_delay": float("inf")}, "max_delay is inf"),
             ({"retry_on": "ConnectionError"}, "'ConnectionError' is not a category"),
-            ({"retry_on": (ConnectionError, "network")}, "in a tuple give exception classes"),
+            ({"retry_on": (ConnectionError, 3)}, "in a list give exception classes and names of categories"),
+            ({"retry_on": [ConnectionError, "nope"]}, "'nope' is not a category"),
             ({"retry_on": {"nope"}}, "'nope' is not a category"),
             ({"retry_on": int}, "retry_on is <class 'int'>"),
         ],
@@ -175,3 +176,13 @@ def waits(monkeypatch):
     recorded = []
     monkeypatch.setattr("outlast.clock.sleep", recorded.append)
     return recorded
+
+
+@pytest.mark.parametrize("given", [5, "blog", 0, {"max_attempts": 5}, [ConnectionError]])
+def test_what_is_neither_a_function_nor_a_policy_is_refused(given):
+    with pytest.raises(ConfigError) as raised:
+        outlast.retry(given)
+    assert str(raised.value) == (
+        f"retry() got {given!r}; give a function, a policy such as retry(outlast.preset('blog')), or settings by name "
+        "such as retry(max_attempts=5)"
+    )

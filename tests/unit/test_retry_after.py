@@ -177,3 +177,9 @@ def test_reading_a_million_digits_is_quick():
     assert parse_retry_after("1" * 1_000_000) == 3600
     assert parse_retry_after("x" * 1_000_000) == 60
     assert time.perf_counter() - start < 1
+
+
+def test_the_header_can_be_given_by_name():
+    """B3."""
+    assert parse_retry_after(header_value="120", default=60) == 120
+    assert parse_retry_after(header_value=None, default=7) == 7

@@ -5,7 +5,9 @@ import socket
 
 import pytest
 
+import outlast
 from outlast import Classifier, Rule, errors, worker
+from outlast.ports.rows import NewTask
 from outlast.worker import ErrorClassifier
 
 
@@ -104,3 +106,75 @@ def test_the_names_of_the_seed():
         assert callable(getattr(worker.ErrorHandler, name))
     for name in ("claim_task", "process_task", "report_result", "run", "stop"):
         assert callable(getattr(worker.BaseWorker, name))
+
+
+class TwoMethods:
+    """A classifier as the seed's protocol has it."""
+
+    def is_retryable(self, error):
+        return isinstance(error, KeyError)
+
+    def get_error_category(self, error):
+        return "api_temporary" if isinstance(error, KeyError) else "own name"
+
+
+class TestTwoMethods:
+    def test_it_is_used_by_an_error_classifier(self):
+        classifier = ErrorClassifier(TwoMethods())
+        assert (classifier.is_retryable(KeyError()), classifier.is_retryable(TimeoutError())) == (True, False)
+        assert classifier.get_error_category(KeyError()) == "api_temporary"
+        assert classifier.get_error_category(TimeoutError()) == "network", "ours, for a name that we do not know"
+        assert classifier.get_error_metadata(KeyError("a"))["rule"] == "TwoMethods"
+
+    def test_it_is_used_by_explain(self):
+        explained = outlast.explain(KeyError("a"), classifier=TwoMethods())
+        assert (explained.failure.category, explained.failure.retryable) == ("api_temporary", True)
+
+    def test_it_can_be_the_classifier_of_the_process(self):
+        before = outlast.use_classifier(TwoMethods())
+        try:
+            assert outlast.classify(KeyError("token=abc")).retryable
+            assert "token=***" in outlast.classify(KeyError("token=abc")).message
+            calls = []
+
+            @outlast.retry(max_attempts=3, base_delay=0)
+            def call():
+                calls.append(1)
+                raise KeyError
+
+            with pytest.raises(KeyError):
+                call()
+            assert len(calls) == 3
+            assert outlast.classify(outlast.Evidence(http_status=503)).category == "api_temporary"
+        finally:
+            outlast.use_classifier(before)
+
+    def test_one_that_raises_is_left_out(self):
+        class Broken(TwoMethods):
+            def is_retryable(self, error):
+                raise ZeroDivisionError
+
+        assert ErrorClassifier(Broken()).get_error_category(TimeoutError()) == "network"
+
+    def test_it_needs_both_methods(self):
+        class One:
+            def is_retryable(self, error):
+                return True
+
+        for accepts in (ErrorClassifier, outlast.use_classifier, lambda it: outlast.explain(KeyError(), classifier=it)):
+            with pytest.raises(TypeError, match=r"the classifier is One; give a Classifier .* or an object with the"):
+                accepts(One())
+
+    def test_it_is_used_by_an_error_handler(self, caplog):
+        app = outlast.App("memory://")
+        (task,) = app.store.enqueue([NewTask("scrape", "{}")])
+        handler = worker.ErrorHandler(app)
+        handler.classifier = TwoMethods()
+        handled = handler.handle_error(task.id, KeyError("a"), 1)
+        assert (handled["retry"], handled["category"]) == (True, "api_temporary")
+        assert (handled["metadata"]["category"], handled["metadata"]["retryable"]) == ("api_temporary", True)
+        assert handled["metadata"]["error_type"] == "KeyError"
+        handled = handler.handle_error(task.id, TimeoutError(), 2)
+        assert (handled["retry"], handled["category"]) == (False, "own name")
+        assert "classifier raised" not in caplog.text
+        app.close()

@@ -613,8 +613,8 @@ def default_classifier() -> Classifier:
     return _default
 
 
-def use_classifier(classifier: Classifier) -> Classifier:
-    """Make a classifier the default for the whole process.
+def use_classifier(classifier: "Any") -> Classifier:
+    """Make a classifier, or an object with `is_retryable` and `get_error_category`, the default for the whole process.
 
     Returns:
         The classifier that was used before.
@@ -622,13 +622,9 @@ def use_classifier(classifier: Classifier) -> Classifier:
     Raises:
         TypeError: If it is not a classifier; put a list of rules into ``Classifier(rules)``.
     """
-    thing: object = classifier
-    if not isinstance(thing, Classifier):
-        raise TypeError(
-            f"use_classifier takes a Classifier, not {type(thing).__name__}; put rules into Classifier(rules)"
-        )
     global _default  # the only process-wide setting of this package
-    before, _default = _default, classifier
+    rules = import_module("outlast.classify.rules")  # it needs this module
+    before, _default = _default, rules.as_classifier(classifier)
     return before
 
 

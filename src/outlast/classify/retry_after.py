@@ -48,22 +48,22 @@ class RetryHint(Frozen):
 
 
 def parse_retry_after(
-    value: str | float | None, default: int = 60, *, date: str | None = None, now: "WallClock" = time.time
+    header_value: str | float | None, default: int = 60, *, date: str | None = None, now: "WallClock" = time.time
 ) -> int:
     """Return the seconds in the value of a Retry-After header.
 
     Args:
-        value: Seconds ("120", fractions round up) or an HTTP-date in any of its three forms; a date without a zone
-            is UTC, a date in the past means 0.
+        header_value: Seconds ("120", fractions round up) or an HTTP-date in any of its three forms; a date without a
+            zone is UTC, a date in the past means 0.
         default: Returned for a missing or unreadable value.
-        date: Value of the response's Date header. A date in `value` is compared with it, so that the wait is right even
-            if the server's clock is wrong.
+        date: Value of the response's Date header. A date in `header_value` is compared with it, so that the wait is
+            right even if the server's clock is wrong.
         now: The wall clock, used if `date` is missing.
 
     Returns:
         Whole seconds, at most `MAX_RETRY_AFTER_SECONDS`.
     """
-    seconds = _seconds_or_date(value, date, now)
+    seconds = _seconds_or_date(header_value, date, now)
     return default if seconds is None else math.ceil(min(seconds, MAX_RETRY_AFTER_SECONDS))
 
 

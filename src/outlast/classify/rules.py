@@ -3,13 +3,15 @@
 import re
 from dataclasses import dataclass, field
 
+from outlast.classify.classifier import Classifier, default_classifier
 from outlast.classify.safe_access import status_of
 from outlast.errors import ConfigError
-from outlast.failure import Category, Evidence
+from outlast.failure import Category, Evidence, Failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     TypeSpec = type[BaseException] | str | Sequence[type[BaseException] | str]
     """An exception class, its qualified name, or several of either."""
@@ -129,3 +131,42 @@ def _predicate_holds(
         return bool(predicate(subject))
     except Exception:  # noqa: BLE001  # user code must not break the classification
         return False
+
+
+class _MethodClassifier(Classifier):
+    """A classifier from any object with the methods `is_retryable` and `get_error_category`.
+
+    What the object does not say, such as the HTTP status, comes from the built-in rules.
+    """
+
+    def __init__(self, own: "Any") -> None:
+        super().__init__(redactor=default_classifier().redact)
+        self._own = own
+
+    def classify(self, subject: BaseException | Evidence) -> Failure:
+        """Return the failure of an error, with the category and the answer of the object."""
+        failure = super().classify(subject)
+        if not isinstance(subject, Exception):
+            return failure
+        try:
+            name, retryable = str(self._own.get_error_category(subject)), bool(self._own.is_retryable(subject))
+        except Exception:  # noqa: BLE001  # a classifier of the user's; the error at hand matters more
+            return failure
+        category = Category(name) if name in set(Category) else failure.category
+        return failure.replace(category=category, retryable=retryable, rule=type(self._own).__name__)
+
+
+def as_classifier(thing: object) -> Classifier:
+    """Return a `Classifier`: the object itself, or one that asks its methods `is_retryable` and `get_error_category`.
+
+    Raises:
+        TypeError: If it is not a classifier.
+    """
+    if isinstance(thing, Classifier):
+        return thing
+    if isinstance(thing, type) or not (hasattr(thing, "is_retryable") and hasattr(thing, "get_error_category")):
+        raise TypeError(
+            f"the classifier is {type(thing).__name__}; give a Classifier (put rules into Classifier(rules)), or an "
+            "object with the methods is_retryable and get_error_category"
+        )
+    return _MethodClassifier(thing)

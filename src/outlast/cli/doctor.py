@@ -90,9 +90,7 @@ def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
         text = f"{failure.exception_name}: {failure.message}"
         todo = "Check the URL, that the server is running, and that the user can write. The other checks are skipped."
         if isinstance(error, SchemaError):
-            todo = (
-                "The message says what to run." if error.advice else "outlast db init creates and migrates the tables."
-            )
+            todo = "outlast db init creates and migrates the tables." if not error.advice else ""
         yield DoctorFinding("store", ok=False, text=text, todo=todo)
         return
     yield from _check_environment(app)

@@ -38,7 +38,7 @@ from outlast.cli.output import (
     table,
 )
 from outlast.config import configure
-from outlast.errors import OutlastError
+from outlast.errors import ConfigError, OutlastError
 from outlast.failure import Category
 from outlast.ports.job_rows import TargetStatus
 from outlast.queue.masking import masked_value
@@ -135,11 +135,10 @@ def _resolve_last_run(loaded: "LoadedJob", arguments: _RunArguments) -> _RunArgu
     """Return the arguments with 'last' replaced by the id of the job's last run."""
     if _LAST_RUN not in {arguments.resume, arguments.only_failed}:
         return arguments
-    job = loaded.job
-    found = [] if job.store is None or not job.ledger else job.store.runs(job.name, 1)
-    if not found:
-        raise CommandError(f"job {job.name} has no run yet; start one without --resume and --only-failed")
-    run_id = found[0].id
+    try:
+        run_id = loaded.job.found(_LAST_RUN).id
+    except ConfigError as error:
+        raise CommandError(str(error)) from None
     return arguments._replace(
         resume=run_id if arguments.resume == _LAST_RUN else arguments.resume,
         only_failed=run_id if arguments.only_failed == _LAST_RUN else arguments.only_failed,
@@ -233,7 +232,7 @@ def _print_result(data: JsonObject, loaded: "LoadedJob", arguments: _RunArgument
         return
     print_run_summary(data, dry_run=arguments.dry_run, before=arguments.only_failed)
     job = loaded.job
-    command = remaining_command(data, loaded.words, limit=arguments.limit)
+    command = remaining_command(data, loaded.words)
     if job.hand_over is not None and data["failed_targets"] and job.ledger and not arguments.dry_run:
         print_text(f"failed targets were passed to the task {job.hand_over.name}; outlast tasks list shows them")
     if command is not None and job.ledger and not arguments.dry_run:

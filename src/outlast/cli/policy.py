@@ -11,16 +11,18 @@ from outlast.cli.formats import DURATION, ParsedType
 from outlast.cli.output import Cells, JsonObject, make_console, print_json, print_text, table
 from outlast.cli.tasks import task_definition
 from outlast.config import configure
-from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
+from outlast.decide.policy import DEFAULT_POLICY
 from outlast.decide.presets import PRESETS
+from outlast.decide.schedule import Schedule
 from outlast.errors import ConfigError
-from outlast.failure import RETRYABLE
+from outlast.failure import RETRYABLE, Category, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from outlast.app import App
     from outlast.config import Config
+    from outlast.decide.policy import RetryPolicy
 
 
 _MAX_ATTEMPTS = 10_000
@@ -74,7 +76,8 @@ def preview(name: str | None, *, reference: str | None, as_json: bool, **setting
     """Draw the waits of a policy, if every call fails at once and no answer has a Retry-After.
 
     NAME is a policy from outlast policy list or, with --app, a task. Options override its settings. With options but
-    without a NAME, they are the policy, as in RetryPolicy(...). With neither, the policy of a bare @retry is shown.
+    without a NAME, they change the policy of @retry, as in @retry(max_attempts=3). With neither, it is the policy of a
+    bare @retry.
 
     \b
     Examples:
@@ -94,8 +97,22 @@ def preview(name: str | None, *, reference: str | None, as_json: bool, **setting
     for category, other in named.policy.overrides.items():
         print_text(f"\nafter {category}, without a Retry-After", "bold")
         _print_waits(other)
+    limited = _rate_limit_schedule(named.policy)
+    if limited is not None:
+        print_text(f"\nafter {Category.RATE_LIMIT}, without a Retry-After", "bold")
+        print_text(limited)
     if named.policy.jitter is None and reference is not None:
         print_text("a worker adds 10 % jitter to these waits", "dim")
+
+
+def _rate_limit_schedule(policy: "RetryPolicy") -> Schedule | None:
+    """Return the waits after a rate limit, which are longer; None if an override sets them, or it is not retried."""
+    retry_on: Any = policy.retry_on
+    parts = retry_on if isinstance(retry_on, tuple) else (retry_on,)
+    retried = retry_on is None or any(isinstance(each, frozenset) and Category.RATE_LIMIT in each for each in parts)
+    if not retried or Category.RATE_LIMIT in policy.overrides:
+        return None
+    return Schedule.of(policy, Failure(Category.RATE_LIMIT, retryable=True))
 
 
 def _print_waits(policy: "RetryPolicy") -> None:
@@ -140,7 +157,7 @@ def _named_policies(config: "Config") -> "Iterator[_NamedPolicy]":
 def _resolve_policy(name: str | None, reference: str | None, changes: dict[str, Any]) -> _NamedPolicy:
     config = configure()
     if name is None and reference is None and changes:
-        return _NamedPolicy("a policy", _FROM_OPTIONS, RetryPolicy(**changes))
+        return _NamedPolicy("a policy", _FROM_OPTIONS, DEFAULT_POLICY.replace(**changes))
     found = (
         _policy_of_task(reference, name) if reference is not None else _policy_by_name(config, name or _DEFAULT_NAME)
     )
@@ -197,7 +214,10 @@ def _retry_on_text(policy: "RetryPolicy") -> str:
     if isinstance(retry_on, frozenset):
         return "temporary failures" if retry_on == RETRYABLE else ", ".join(sorted(retry_on))
     kinds = retry_on if isinstance(retry_on, tuple) else (retry_on,)
-    return ", ".join(getattr(each, "__name__", "a predicate") for each in kinds) or "nothing"
+    names = (
+        sorted(each) if isinstance(each, frozenset) else [getattr(each, "__name__", "a predicate")] for each in kinds
+    )
+    return ", ".join(name for each in names for name in each) or "nothing"
 
 
 def _policy_settings(policy: "RetryPolicy") -> JsonObject:
@@ -215,4 +235,6 @@ def _policy_settings(policy: "RetryPolicy") -> JsonObject:
 def _policy_data(policy: "RetryPolicy") -> JsonObject:
     waits = [asdict(wait) for wait in policy.preview().waits]
     overrides = {str(category): _policy_data(other) for category, other in policy.overrides.items()}
-    return {**_policy_settings(policy), "waits": waits, "overrides": overrides}
+    limited = _rate_limit_schedule(policy)
+    limited_waits = None if limited is None else [asdict(wait) for wait in limited.waits]
+    return {**_policy_settings(policy), "waits": waits, "rate_limit_waits": limited_waits, "overrides": overrides}

@@ -2,9 +2,11 @@
 
 from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
 from outlast.classify import Classifier, Reading, Strength, default_classifier
 from outlast.classify.classifier import NOTHING_MATCHED
+from outlast.classify.rules import as_classifier
 from outlast.decide.decision import (
     Abort,
     Decision,
@@ -85,7 +87,7 @@ def explain(
     subject: BaseException | Evidence,
     *,
     policy: RetryPolicy = DEFAULT_POLICY,
-    classifier: Classifier | None = None,
+    classifier: Any = None,
     state: DecisionState | None = None,
 ) -> Explanation:
     """Explain how an error or a piece of evidence is classified, and what a policy does about it.
@@ -93,10 +95,11 @@ def explain(
     Args:
         subject: Any exception, or an `Evidence`.
         policy: The policy; by default that of a bare ``@outlast.retry``.
-        classifier: The classifier; by default the one of the process.
+        classifier: A `Classifier`, or an object with `is_retryable` and `get_error_category`; by default the classifier
+            of the process.
         state: Where the attempt was made and what is left; by default the first attempt of a call.
     """
-    used = classifier or default_classifier()
+    used = default_classifier() if classifier is None else as_classifier(classifier)
     failure = used.classify(subject).settled()
     readings = _readings(used, subject)
     strength = readings[0].strength if readings else Strength.TEXT

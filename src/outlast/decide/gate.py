@@ -85,8 +85,10 @@ class Gate:
         rate = max_failure_rate if max_failure_rate is not None else ENTITY_RATES.get(entity or "")
         if rate is None:
             known = ", ".join(f"{name} {share:.0%}" for name, share in ENTITY_RATES.items())
+            entity_text = "without an entity" if entity is None else f"for the entity {entity!r}"
             raise ConfigError(
-                f"there is no default failure rate for {entity!r}; give max_failure_rate=… (defaults: {known})"
+                f"there is no default failure rate {entity_text}; give max_failure_rate=…, such as 0.05, or an entity "
+                f"with a default: {known}"
             )
         return cls(rate, **settings)  # type: ignore[arg-type]  # checked in __post_init__
 
@@ -100,14 +102,14 @@ class Gate:
         failed = self._failed(counts)
         reasons = [] if ended is None else [ended]
         if counts.not_attempted:
-            reasons.append(f"{_count_targets(counts.not_attempted)} not attempted")
+            reasons.append(f"{count_targets(counts.not_attempted)} not attempted")
         if self._is_too_much(failed, counts.total) and counts.total >= self.min_sample:
             share = float(Fraction(repr(self.max_failure_rate)) * 100)
-            reasons.append(f"{failed} of {_count_targets(counts.total)} failed (at most {share:g} % allowed)")
+            reasons.append(f"{failed} of {count_targets(counts.total)} failed (at most {share:g} % allowed)")
         if self.max_failures is not None and failed > self.max_failures:
-            reasons.append(f"{_count_targets(failed)} failed (at most {self.max_failures} allowed)")
+            reasons.append(f"{count_targets(failed)} failed (at most {self.max_failures} allowed)")
         if counts.db_failed:
-            reasons.append(f"{_count_targets(counts.db_failed)} failed at the database")
+            reasons.append(f"{count_targets(counts.db_failed)} failed at the database")
         rate = failed / counts.total if counts.total else 0.0
         return GateResult(1 if reasons else 0, rate, tuple(reasons))
 
@@ -125,5 +127,6 @@ class Gate:
         return failed > Fraction(repr(self.max_failure_rate)) * total  # exact: 0.07 is not a binary fraction
 
 
-def _count_targets(number: int) -> str:
+def count_targets(number: int) -> str:
+    """Return a number of targets in words."""
     return "1 target" if number == 1 else f"{number} targets"

@@ -10,7 +10,7 @@ from outlast.failure import RETRYABLE, Category, Frozen
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import timedelta
     from typing import Any, Self, Unpack
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     RetryOn = (
         type[BaseException]
-        | tuple[type[BaseException], ...]
+        | Sequence[type[BaseException] | str]
         | AbstractSet[str]
         | str
         | Callable[[BaseException], object]
@@ -49,6 +49,8 @@ def matches(retry_on: "RetryOn", error: BaseException, failure: "Failure | None"
     """
     if not isinstance(error, Exception):
         return False
+    if isinstance(retry_on, tuple) and retry_on and isinstance(retry_on[-1], frozenset):  # classes, then categories
+        return isinstance(error, retry_on[:-1]) or matches(retry_on[-1], error, failure)
     if isinstance(retry_on, type | tuple):
         return isinstance(error, retry_on)
     if retry_on is None or isinstance(retry_on, frozenset):
@@ -66,9 +68,13 @@ def check_retry_on(retry_on: "RetryOn", name: str = "retry_on") -> "RetryOn":
     """
     checked: Any = retry_on
     if isinstance(checked, tuple | list):
-        if not all(_is_exception_class(each) for each in checked):
-            raise ConfigError(f"{name} is {checked!r}; in a tuple give exception classes, in a set give categories")
-        return tuple(checked)
+        kinds = tuple(each for each in checked if _is_exception_class(each))
+        names = [each for each in checked if isinstance(each, str)]
+        if len(kinds) + len(names) < len(checked):
+            raise ConfigError(f"{name} is {checked!r}; in a list give exception classes and names of categories")
+        categories = frozenset(map(Category.parse, names))
+        mixed: Any = (*kinds, categories)
+        return (mixed if kinds else categories) if categories else kinds
     if isinstance(checked, str):
         return frozenset({Category.parse(checked)})
     if isinstance(checked, set | frozenset) and checked is not RETRYABLE:
@@ -100,8 +106,8 @@ class RetryPolicy(Frozen):
 
     Attributes:
         max_attempts: Maximum number of calls, including the first; at least 1.
-        retry_on: What is retried: exception types, a set of categories, or a predicate. None, the default, means what
-            the classifier calls retryable (`RETRYABLE`); `()` retries nothing.
+        retry_on: What is retried: exception types, categories, a list of both, or a predicate. None, the default, means
+            what the classifier calls retryable (`RETRYABLE`); `()` retries nothing.
         backoff: ``"fixed"``, ``"linear"`` (base · n), ``"exponential"`` (base · 2^(n-1)), or a function of n.
         base_delay: Seconds before the first retry.
         max_delay: Maximum wait in seconds; a server may ask for a longer one.
@@ -181,9 +187,17 @@ class RetryPolicy(Frozen):
         )
 
     def replace(self, **changes: "Unpack[PolicySettings]") -> "Self":  # type: ignore[override]  # only its own settings
-        """Return a copy with some settings changed; overrides given as settings inherit the changes."""
+        """Return a copy with some settings changed.
+
+        Overrides given as settings, such as those of presets, inherit the changes. A new jitter replaces theirs.
+        """
         settings: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
         settings["overrides"] = self.__dict__["_overrides"]
+        if "jitter" in changes:
+            settings["overrides"] = {
+                category: each if isinstance(each, RetryPolicy) else {**each, "jitter": changes["jitter"]}
+                for category, each in settings["overrides"].items()
+            }
         if "max_retries" in changes:
             del settings["max_attempts"]
         settings.update(changes)

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from outlast.decide.policy import RetryPolicy
+    from outlast.failure import Failure
 
 
 _WIDTH = 40
@@ -45,15 +48,25 @@ class Schedule:
     waits: tuple[ScheduledWait, ...]
 
     @classmethod
-    def of(cls, policy: "RetryPolicy") -> "Schedule":
-        """Return the schedule of a policy."""
+    def of(cls, policy: "RetryPolicy", failure: "Failure | None" = None) -> "Schedule":
+        """Return the schedule of a policy.
+
+        Args:
+            policy: The policy.
+            failure: How every call fails; by default in a way for which the policy has no other waits.
+        """
+
+        def wait(attempt: int, previous: float | None, chance: "Callable[[], float]") -> float:
+            if failure is None:
+                return policy.get_delay(attempt, previous=previous, chance=chance)
+            return policy.delay_after(failure, attempt, previous=previous, chance=chance)
+
         waits: list[ScheduledWait] = []
         soonest = latest = 0.0
         shortest: float | None = None
         longest: float | None = None
         for attempt in range(1, policy.max_attempts):
-            shortest = policy.get_delay(attempt, previous=shortest, chance=lambda: 0.0)
-            longest = policy.get_delay(attempt, previous=longest, chance=lambda: 1.0)
+            shortest, longest = wait(attempt, shortest, lambda: 0.0), wait(attempt, longest, lambda: 1.0)
             soonest, latest = soonest + shortest, latest + longest
             if policy.deadline is not None and soonest >= policy.deadline:
                 break

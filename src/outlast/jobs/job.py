@@ -101,6 +101,7 @@ def _validate_text(name: str, value: object) -> str:
 
 
 _ENV = "OUTLAST_ENV"
+_LAST_RUN = "last"
 
 
 class Job:
@@ -117,7 +118,7 @@ class Job:
         gate: Decides whether a run has failed.
         policy: Attempts and waits for one target. Without `retry_on`, it retries what the classifier calls retryable.
         targets: Function that returns the targets when a run does not pass any, as from the command line.
-        key: Returns the key of a target: text of at most 500 characters.
+        key: Returns the key of a target: text of at most 500 characters, or a whole number, stored as decimal text.
         breakers: By origin, such as ``s3``: a run ends when this many targets in a row have failed there with all
             retries used up.
         early_stop: Whether a run ends as soon as more targets have failed than the gate allows. It needs the total.
@@ -144,7 +145,7 @@ class Job:
         gate: Gate,
         policy: RetryPolicy,
         targets: Callable[[], Iterable[Any]] | None = None,
-        key: Callable[[Any], str] = target_key,
+        key: Callable[[Any], str | int] = target_key,
         breakers: Mapping[str, int] | None = None,
         early_stop: bool = False,
         budget: Budget | None = None,
@@ -230,10 +231,12 @@ class Job:
             concurrency: Targets processed at the same time: in threads, or as coroutines if the handler is one. With 1,
                 they run in the calling thread.
             executor: Calls the handler in its own threads or processes, `concurrency` targets at a time.
-            resume: Id of a run to continue. Targets that it has finished are skipped.
-            only_failed: Id of a run whose failed and deferred targets are processed again, as a new run. Targets
-                that are not JSON values are looked up by key among the targets.
-            limit: Maximum number of targets, including skipped ones.
+            resume: Id of a run to continue, or ``last``. Targets that it has finished are skipped, and the summary is
+                that of the whole run.
+            only_failed: Id of a run whose failed and deferred targets are processed again, as a new run; or ``last``.
+                Targets that are not JSON values are looked up by key among the targets.
+            limit: Maximum number of targets, including those that a resumed run skips. A resumed run does not pass
+                while targets of the run are left.
             dry_run: Whether handlers must not write anything. The run is neither recorded nor locked.
             progress: Called with the current numbers, at most every 0.1 seconds.
 
@@ -306,11 +309,16 @@ class Job:
             raise ConfigError(f"{self.name} has no ledger, so resume and only_failed do not work")
 
     def found(self, run_id: str) -> Run:
-        """Return a run of this job.
+        """Return a run of this job, by its id; ``last`` is the last run.
 
         Raises:
             ConfigError: If the job has no run with that id.
         """
+        if run_id == _LAST_RUN and self.ledger:
+            latest = self.kept.runs(self.name, 1)
+            if latest:
+                return latest[0]
+            raise ConfigError(f"job {self.name} has no run yet; start one first, without resume and only_failed")
         run = self.kept.run(run_id)
         if run is None or run.job != self.name:
             known = ", ".join(each.id for each in self.kept.runs(self.name, 3)) or "none"

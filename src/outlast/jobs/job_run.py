@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.classify import classify
 from outlast.decide.breaker import Budget
+from outlast.decide.gate import count_targets
 from outlast.errors import ConfigError
 from outlast.jobs.context import RunFacts, log, redacted_id
 from outlast.jobs.ledger import Ledger, LockLostError, NoLedger, lock_holder, lock_job, retry_store_call
@@ -21,7 +22,7 @@ from outlast.jobs.runner import TargetRunner
 from outlast.jobs.summary import Summary, make_summary, write_step_summary
 from outlast.jobs.tally import ObserveTally, RunTally, actual_result
 from outlast.jobs.target import TargetPlan
-from outlast.jobs.target_feed import TargetFeed
+from outlast.jobs.target_feed import TargetFeed, id_text
 from outlast.ports.job_rows import JobLock, Jobs, Run, RunState, TargetDone, TargetRow, TargetStatus
 from outlast.run.resources import Resource
 
@@ -90,7 +91,7 @@ class _RemainingTargets:
 
 
 def _remaining_targets(
-    store: Jobs, run_id: str, key: Callable[[Any], str], all_targets: Callable[[], Iterable[Any] | None]
+    store: Jobs, run_id: str, key: Callable[[Any], str | int], all_targets: Callable[[], Iterable[Any] | None]
 ) -> Iterable[Any]:
     """Return the failed and deferred targets of a run: from the ledger, else by key from the targets of the job.
 
@@ -115,7 +116,7 @@ def _remaining_targets(
             f"the ledger does not have all targets of run {run_id}; pass the targets, they are looked up by key"
         )
     wanted = {row.source_id for row in _remaining_rows(store, run_id)}
-    return (target for target in targets if str(key(target)) in wanted)
+    return (target for target in targets if id_text(key(target)) in wanted)
 
 
 def _remaining_rows(store: Jobs, run_id: str) -> Iterator[TargetRow]:
@@ -164,14 +165,19 @@ class JobRun:
     def __init__(self, job: "Job", options: RunOptions) -> None:
         self._job = job
         self._previous: str | None = None
+        self._earlier: dict[str, Any] | None = None  # the last summary of the run that is resumed
+        self._unattempted: tuple[int, bool] | None = None  # in a resumed run, once counted
         has_ledger = job.ledger and not options.dry_run
         self._lock: JobLock | None = lock_job(job.kept, job.name) if has_ledger else None
         try:
             self._began = time.monotonic()
+            options = _find_runs(job, options)
             run_id = options.resume or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
             self.facts = RunFacts(job.name, run_id, job.env, datetime.now(UTC), job.entity, dry_run=options.dry_run)
             if self._lock is not None:
                 self._clean_up(options)
+                self._earlier = (job.found(run_id).summary or {}) if options.resume is not None else None
+            self._limit = _run_limit(options.limit, self._earlier)
             self._feed = TargetFeed(
                 _targets_of(job, options), job.key, _done_lookup(job, options.resume), options.limit
             )
@@ -211,9 +217,9 @@ class JobRun:
         parent = store.run(options.only_failed) if options.only_failed is not None else None
         if parent is not None and parent.summary is not None and parent.summary.get("not_attempted"):
             log.warning(
-                "run %s did not attempt %d targets, and this run does not include them; to continue that run: resume=…",
+                "run %s did not attempt %s, which this run does not include; to continue that run: resume=…",
                 parent.id,
-                parent.summary["not_attempted"],
+                count_targets(parent.summary["not_attempted"]),
                 extra=self.facts.keys(),
             )
         store.add_run(self.facts.run_id, job.name, job.entity, job.env, options.only_failed)
@@ -248,6 +254,8 @@ class JobRun:
         try:
             self._ledger.flush()
             self._ledger.check_lock()
+            if self._earlier is not None:
+                self._unattempted = self._count_whole_run(self._earlier)
             if self._previous is not None:
                 compared = self._job.kept.compare_runs(self._previous, self.facts.run_id)
         except LockLostError as error:
@@ -266,10 +274,33 @@ class JobRun:
         write_step_summary(summary)
         return summary
 
+    def _count_whole_run(self, earlier: dict[str, Any]) -> tuple[int, bool]:
+        """Replace the numbers of this process by those of the whole run, from the ledger and the earlier summary.
+
+        Returns:
+            The number of targets that are left, and whether all targets are known.
+        """
+        tally, feed, store, run_id = self._tally, self._feed, self._job.kept, self.facts.run_id
+        known, is_known = feed.known, feed.is_over or feed.total is not None
+        if feed.limit != self._limit and feed.limit is not None:  # it may exclude targets of the run
+            if feed.size is not None:
+                known = feed.size if self._limit is None else min(feed.size, self._limit)
+            else:
+                is_known = feed.read < feed.limit
+        left = max(0, known - tally.counts().total)
+        counts = store.target_counts(run_id)
+        if left:  # some of those that were not reached this time may be done
+            left = min(left, max(1, max(known, earlier.get("total_targets", 0)) - sum(counts.values())))
+        tally.load(counts, _remaining_rows(store, run_id), earlier)
+        return left, is_known
+
     def _summary(self, compared: dict[str, int] | None) -> tuple[Summary, RunState]:
         tally, feed, job = self._tally, self._feed, self._job
-        counts = tally.counts(feed.known)
-        is_known = feed.is_over or feed.total is not None
+        left, is_known = self._unattempted or (
+            max(0, feed.known - tally.counts().total),
+            feed.is_over or feed.total is not None,
+        )
+        counts = tally.counts(left)
         state, ended = RunState.DONE, None
         if tally.abort is not None:
             state, ended = RunState.ABORTED, f"aborted: {tally.abort}"
@@ -283,11 +314,11 @@ class JobRun:
         else:
             result = job.limits.gate.judge(counts, ended=ended)
         facts = {"job_id": job.name, "run_id": self.facts.run_id, "entity": job.entity, "env": job.env}
-        duration = time.monotonic() - self._began
+        duration = time.monotonic() - self._began + ((self._earlier or {}).get("duration") or 0.0)
         summary = make_summary(
             facts, tally, counts, result, str(state), duration, total_is_known=is_known, compared=compared
         )
-        return replace(summary, **would), state
+        return replace(summary, limit=self._limit, **would), state
 
     def _record_end(self, summary: Summary, state: RunState) -> None:
         """Record the end of the run, unless another process has the lock: it may have resumed this run."""
@@ -337,6 +368,19 @@ async def start_in_thread(job: "Job", options: RunOptions) -> JobRun:
         raise
 
 
+def _find_runs(job: "Job", options: RunOptions) -> RunOptions:
+    """Return the options with the ids of existing runs: ``last`` is the last run of the job."""
+    resume, only_failed = (each and job.found(each).id for each in (options.resume, options.only_failed))
+    return replace(options, resume=resume, only_failed=only_failed)
+
+
+def _run_limit(given: int | None, earlier: dict[str, Any] | None) -> int | None:
+    """Return the limit of a whole run: a resumed run keeps the limit of its start, unless the new one is higher."""
+    if given is None or earlier is None:
+        return given
+    return max(earlier["limit"], given) if earlier.get("limit") is not None else None
+
+
 def no_targets_error(job: "Job") -> ConfigError:
     """Return the error of a run without targets."""
     return ConfigError(f"{job.name} has no targets; pass them to run(…), or targets=… to the job")
@@ -350,7 +394,7 @@ def _targets_of(job: "Job", options: RunOptions) -> Iterable[Any]:
     """
     parent = options.only_failed
     if parent is not None:
-        job.found(parent)
+        job.found(parent)  # again: the clean-up may have deleted it
     elif options.resume is not None:
         parent = job.found(options.resume).parent
         if parent is not None and job.kept.run(parent) is None:

@@ -7,12 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outlast.decide.gate import Counts, GateResult
+from outlast.decide.gate import Counts, GateResult, count_targets
 from outlast.jobs.context import redacted_id
-from outlast.jobs.tally import RunTally
+from outlast.jobs.tally import FIGURES, RunTally
 
-FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
-"""The counts of an ETL; zero for other jobs."""
 _MAX_GROUPS = 5
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 _MARKDOWN_ESCAPES = {ord(sign): f"&#{ord(sign)};" for sign in "\\`*_{}[]<>()#+!|&~"}
@@ -22,12 +20,14 @@ _MARKDOWN_ESCAPES = {ord(sign): f"&#{ord(sign)};" for sign in "\\`*_{}[]<>()#+!|
 class Summary:
     """The result of a run.
 
-    The success, failed, deferred, skipped and not attempted targets add up to the total.
+    The success, failed, deferred, skipped and not attempted targets add up to the total. A resumed run reports the
+    numbers of all its processes; of a process that was killed, only the results of its targets are known.
 
     Attributes:
         state: ``done``, ``aborted`` or ``stopped``.
-        duration: Seconds that the run took.
+        duration: Seconds that the run took; for a resumed run, without the time between its processes.
         total_is_known: Whether all targets were counted; a stream that was not read to the end has more.
+        limit: Maximum number of targets of the run; None for no limit.
         figures: Other counts from handlers, besides the five of an ETL.
         groups: The largest groups of failures: size, category, exception class, message, one target.
         reasons: Why the exit code is 1.
@@ -58,6 +58,7 @@ class Summary:
     duration: float
     attempts: int
     total_is_known: bool = True
+    limit: int | None = None
     reasons: tuple[str, ...] = ()
     by_category: dict[str, int] = field(default_factory=dict)
     by_origin: dict[str, int] = field(default_factory=dict)
@@ -98,7 +99,7 @@ class Summary:
         """Return the summary as a few lines of text."""
         head = f"{self.job_id} {self.run_id}: {self._result}, exit code {self.exit_code}"
         counts = (
-            f"  {self.total_targets} targets = {self.success_targets} success + {self.failed_targets} failed"
+            f"  {count_targets(self.total_targets)} = {self.success_targets} success + {self.failed_targets} failed"
             f" + {self.deferred_targets} deferred + {self.skipped_targets} skipped"
             f" + {self.not_attempted} not attempted; failure rate {self.failure_rate:.2%}; {self.duration:.1f} s"
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.decide.breaker import Budget
 from outlast.decide.decision import Place
-from outlast.decide.gate import Counts, Gate, GateResult
+from outlast.decide.gate import Counts, Gate, GateResult, count_targets
 from outlast.errors import AbortJob
 from outlast.failure import Category, Failure, Origin
 from outlast.jobs.target import TargetResult
@@ -16,8 +16,11 @@ from outlast.run.observe_mode import first_decision, publish_observed, would_do
 
 if TYPE_CHECKING:
     from outlast.decide.policy import RetryPolicy
+    from outlast.ports.job_rows import TargetRow
 
 
+FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
+"""The counts of an ETL; zero for other jobs."""
 _MAX_GROUPS = 1000  # distinct failures that are counted; the rest share one row
 _SYSTEM_LIMIT = 3  # targets in a row with a failure of this machine that end the run
 _OTHER_GROUPS = "others"
@@ -63,20 +66,19 @@ class RunTally:
         self.origins: Counter[str] = Counter()
         self.figures: Counter[str] = Counter()
         self.groups: Counter[str] = Counter()
-        self.samples: dict[str, TargetDone] = {}
+        self.samples: dict[str, TargetDone | TargetRow] = {}
         self.passed_over = 0
         self.attempts = 0
         self.abort: str | None = None
         self.total = total
 
-    def counts(self, known: int = 0) -> Counts:
+    def counts(self, left: int = 0) -> Counts:
         """Return the numbers for the gate.
 
         Args:
-            known: Number of all known targets; those without a result were not attempted.
+            left: Number of targets that were not attempted.
         """
         counts = {**self._counts, TargetStatus.SKIPPED: self._counts[TargetStatus.SKIPPED] + self.passed_over}
-        left = max(0, known - sum(counts.values()))
         return Counts(**counts, not_attempted=left, db_failed=self._db_failed)
 
     def add(self, results: Iterable[TargetResult]) -> None:
@@ -94,12 +96,35 @@ class RunTally:
             elif done.failure is not None:  # None if the handler skipped it
                 self._add_failure(done.failure, row, done.abort)
 
-    def _add_failure(self, failure: Failure, row: TargetDone, abort: str | None) -> None:
-        self.categories[str(failure.category)] += 1
-        self.origins[str(failure.origin)] += 1
+    def load(
+        self, counts: Mapping[TargetStatus, int], failed: "Iterable[TargetRow]", earlier: Mapping[str, Any]
+    ) -> None:
+        """Replace the numbers of one process by those of a whole run.
+
+        Args:
+            counts: Targets in the ledger by status.
+            failed: Failed and deferred targets in the ledger.
+            earlier: The summary of the processes before this one; its attempts and figures are added.
+        """
+        ledger = RunTally(self._limits)
+        for row in failed:
+            ledger._count_failure(row)
+        self._counts, self._db_failed, self.passed_over = dict(counts), ledger._db_failed, 0
+        self.categories, self.origins = ledger.categories, ledger.origins
+        self.groups, self.samples = ledger.groups, ledger.samples
+        self.attempts += earlier.get("attempts", 0)
+        self.figures.update(earlier.get("figures", {}))
+        self.figures.update({name: earlier[name] for name in FIGURES if name in earlier})
+
+    def _count_failure(self, row: "TargetDone | TargetRow") -> None:
+        self.categories[row.category or ""] += 1
+        self.origins[row.origin or ""] += 1
         self._group(row)
         if row.status is not TargetStatus.DEFERRED:
-            self._db_failed += failure.origin is Origin.DB or failure.category in _DATABASE_CATEGORIES
+            self._db_failed += row.origin == Origin.DB or row.category in _DATABASE_CATEGORIES
+
+    def _add_failure(self, failure: Failure, row: TargetDone, abort: str | None) -> None:
+        self._count_failure(row)
         reason = abort or self._breaker_reason(failure, row) or self._early_stop_reason()
         if reason is not None:
             self._end(reason)
@@ -121,7 +146,7 @@ class RunTally:
         self._in_a_row[origin] += 1
         limit = self._limits.breakers.get(origin)
         if limit is not None and self._in_a_row[origin] >= limit:
-            return f"{limit} targets in a row failed at {origin}"
+            return f"{count_targets(limit)} in a row failed at {origin}"
         if failure.category is Category.SYSTEM:
             self._in_a_row[""] += 1
             if self._in_a_row[""] >= _SYSTEM_LIMIT:
@@ -134,7 +159,7 @@ class RunTally:
             return "too many targets have failed for the run to pass"
         return None
 
-    def _group(self, row: TargetDone) -> None:
+    def _group(self, row: "TargetDone | TargetRow") -> None:
         fingerprint = row.fingerprint or ""
         if fingerprint not in self.groups and len(self.groups) >= _MAX_GROUPS:
             fingerprint = _OTHER_GROUPS
@@ -198,8 +223,9 @@ class ObserveTally(RunTally):
         if not result.reasons:
             lines.append("the gate would have passed it")
         if retried := self.would_do.get("retry"):
-            targets = "1 target" if retried == 1 else f"{retried} targets"
-            lines.append(f"{targets} would have been retried and might have succeeded; here they count as failed")
+            lines.append(
+                f"{count_targets(retried)} would have been retried and might have succeeded; here counted as failed"
+            )
         return code, tuple(lines)
 
 

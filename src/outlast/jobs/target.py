@@ -14,7 +14,7 @@ from outlast.classify import failure_of
 from outlast.decide.decision import Abort, Decision, DecisionState, Defer, Place, Skip, decide
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import AbortJob, SkipTarget
-from outlast.failure import Failure, first_line
+from outlast.failure import Failure, Origin, first_line
 from outlast.jobs.context import JobContext, RunFacts, log, redacted_id
 from outlast.ports.job_rows import TargetDone, TargetStatus
 from outlast.ports.rows import storable
@@ -224,6 +224,8 @@ def _target_name(context: JobContext) -> str:
 def final_result(plan: TargetPlan, context: JobContext, target: Any, error: BaseException) -> TargetResult:
     """Return the result of a target that gets no further attempt."""
     failure = failure_of(error).settled()
+    if failure.origin is Origin.PROGRAM and getattr(error, "__outlast_step__", None) == "db":  # a bug in `apply`
+        failure = failure.replace(origin=Origin.DB)
     decision = context._decision or _final_decision(plan, failure, error)  # noqa: SLF001  # ours
     if isinstance(decision, Skip):
         return _skipped(plan, context, failure, error)

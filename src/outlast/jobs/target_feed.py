@@ -18,22 +18,24 @@ _KEY_NAMES = ("source_id", "id", "key")
 KeyedTarget = tuple[str, Any]
 
 
+def id_text(value: Any) -> Any:
+    """Return an id as it is stored: a whole number as decimal text, anything else unchanged."""
+    return str(int(value)) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def target_key(target: Any) -> str:
     """Return the key of a target that is text, a whole number, or has an id.
 
     Raises:
         ConfigError: If the target has no key.
     """
-    if isinstance(target, str):
-        return target
-    if isinstance(target, int):
-        return str(target)
+    found = id_text(target)
     if isinstance(target, dict):
-        found = next((target[name] for name in _KEY_NAMES if name in target), None)
-    else:
-        found = next((getattr(target, name) for name in _KEY_NAMES if hasattr(target, name)), None)
-    if isinstance(found, str | int):
-        return str(found)
+        found = id_text(next((target[name] for name in _KEY_NAMES if name in target), None))
+    elif not isinstance(found, str):
+        found = id_text(next((getattr(target, name) for name in _KEY_NAMES if hasattr(target, name)), None))
+    if isinstance(found, str):
+        return found
     raise ConfigError(
         f"a target of type {type(target).__name__} has no id; give the job key=…, a function that returns one"
     )
@@ -44,17 +46,19 @@ class TargetFeed:
 
     Args:
         targets: Any iterable; it is read lazily.
-        key: Returns the key of a target.
+        key: Returns the key of a target: text, or a whole number.
         done: Returns which of some keys are already done; None if no target is.
         limit: Maximum number of targets.
 
     Attributes:
         total: Number of targets, if it is known before the end.
+        size: The same without the limit.
         read: Number of targets that were read.
         handed: How many of them were handed out.
         skipped: How many of them were already done.
         is_over: Whether all were read.
         reader: Id of the thread that is in the user's iterable at this moment; 0 if none is.
+        limit: Maximum number of targets.
         skips_done: Whether it looks up which targets are already done.
 
     Raises:
@@ -64,7 +68,7 @@ class TargetFeed:
     def __init__(
         self,
         targets: Iterable[Any],
-        key: Callable[[Any], str],
+        key: Callable[[Any], str | int],
         done: Callable[[Sequence[str]], set[str]] | None,
         limit: int | None,
     ) -> None:
@@ -73,10 +77,10 @@ class TargetFeed:
             raise ConfigError(
                 f"targets is a {type(value).__name__}; it must be a list, a generator or another iterable"
             )
-        size = len(targets) if isinstance(targets, Sized) else None
+        self.size = size = len(targets) if isinstance(targets, Sized) else None
         self.total = size if limit is None or size is None else min(size, limit)
         self.read = self.handed = self.skipped = 0
-        self.is_over = False
+        self.is_over, self.limit = False, limit
         self.reader = 0
         self.skips_done = done is not None
         self._targets: Iterator[Any] = iter(targets) if limit is None else islice(targets, limit)
@@ -163,11 +167,11 @@ class TargetFeed:
         self._ready.extend(read)
 
     def _checked_key(self, target: Any) -> str:
-        value: object = self._key(target)
-        key = str(value) if isinstance(value, int) else value
+        key: object = id_text(self._key(target))
         if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY_LENGTH or not _is_storable(key):
             raise InvalidParametersError(
-                f"the key of a target is {str(key)[:80]!r}; it must be text of 1 to {_MAX_KEY_LENGTH} characters"
+                f"the key of a target is {str(key)[:80]!r}; it must be text of 1 to {_MAX_KEY_LENGTH} characters, "
+                "or a whole number"
             )
         return key if type(key) is str else str.__str__(key)
 

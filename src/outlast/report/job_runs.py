@@ -154,16 +154,16 @@ def comparison_text(compared: Mapping[str, Any] | None) -> str | None:
     return f"{compared.get('fixed')} fixed, {compared.get('broken')} broken, {compared.get('still')} still failing"
 
 
-def remaining_command(data: Mapping[str, Any], words: Sequence[str], *, limit: int | None = None) -> str | None:
+def remaining_command(data: Mapping[str, Any], words: Sequence[str]) -> str | None:
     """Return the shell command that runs the remaining targets of a run; None if there are none.
 
     Args:
         data: The summary.
         words: Arguments that name the job on the command line.
-        limit: The run's limit of targets, if it had one.
     """
     command, run_id = ["outlast", "job", "run", *words], str(data["run_id"])
     if data.get("not_attempted") or not data.get("total_is_known", True):
+        limit = data.get("limit")
         return shlex.join([*command, "--resume", run_id, *(["--limit", str(limit)] if limit else [])])
     if data.get("failed_targets") or data.get("deferred_targets"):
         return shlex.join([*command, "--only-failed", run_id])

@@ -56,8 +56,8 @@ def warn_of_client_retries(name: str, error: Exception) -> None:
 
     try:
         logging.getLogger("outlast.retry").warning(
-            "%s: %s retried %d times by itself within each attempt; switch off one of the two retries (%s)",
-            name, library, made, CLIENTS_WITH_RETRIES[library][1],
+            "%s: %s retried %s by itself within each attempt; switch off one of the two retries (%s)",
+            name, library, "once" if made == 1 else f"{made} times", CLIENTS_WITH_RETRIES[library][1],
         )  # fmt: skip
     except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
         return

@@ -259,7 +259,8 @@ def typed_pipeline(
         steps: Functions. Each is called with the result of the one before. If they have annotations, the types are
             checked before the first step runs.
         on_error: Called as ``on_error(error, step_name)`` when a step has failed after its retries. Its return value,
-            even None, goes to the next step; a bare ``raise`` in it raises the error of the step again.
+            even None, goes to the next step; a bare ``raise`` in it raises the error of the step again. Another error
+            that it raises has the error of the step as its ``__cause__``.
         on_step: Called as ``on_step(step_name, value)`` after each step that returned a value. Its errors are only
             logged.
         params: Values for the parameters of steps, by name.
@@ -282,7 +283,8 @@ def typed_pipeline(
             except Exception as error:
                 if run.on_error is None:
                     raise
-                value = run.on_error(error, name_of(step))
+                with _caused_by(error):
+                    value = run.on_error(error, name_of(step))
                 outcome = "fallback"
         finally:
             run.done(number, started, failed, outcome)
@@ -318,7 +320,8 @@ async def typed_async_pipeline(
             except Exception as error:
                 if run.on_error is None:
                     raise
-                value = await _await_result(run.on_error(error, name_of(step)))
+                with _caused_by(error):
+                    value = await _await_result(run.on_error(error, name_of(step)))
                 outcome = "fallback"
         finally:
             run.done(number, started, failed, outcome)
@@ -326,6 +329,26 @@ async def typed_async_pipeline(
             with run.telling(number):
                 await _await_result(run.on_step(name_of(step), value))
     return value
+
+
+class _caused_by:  # noqa: N801  # a context manager; not a generator, which would change tracebacks
+    """Make an error the cause of another error that is raised in the block, unless that one says what caused it."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: object, raised: BaseException | None, traceback: object) -> None:
+        """Set the cause, and let the error propagate."""
+        if not isinstance(raised, Exception) or raised.__cause__ is not None or raised.__suppress_context__:
+            return
+        earlier: BaseException | None = self._error
+        while earlier is not None and earlier is not raised:  # an error must not become its own cause
+            earlier = earlier.__cause__ or earlier.__context__
+        if earlier is None:
+            raised.__cause__ = self._error
 
 
 def _refuse_coroutine(value: object, name: str) -> None:

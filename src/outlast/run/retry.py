@@ -74,6 +74,11 @@ else:
             if policy is not None:
                 raise ConfigError("the policy is given twice, positionally and by name")
             function, policy = None, function
+        if function is not None and not callable(function) and not isinstance(function, classmethod):
+            raise ConfigError(
+                f"retry() got {function!r}; give a function, a policy such as retry(outlast.preset('blog')), or "
+                "settings by name such as retry(max_attempts=5)"
+            )
         chosen = _pick_policy(policy, settings)
         if mode != "act":
             return _observing(function, chosen, mode)

@@ -1,12 +1,12 @@
 """Rules and constants that both stores share: retention, cooldowns, limits, job targets. No I/O."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
 from outlast.decide.limits import LimitState, ResourceLimit
-from outlast.errors import ConfigError
+from outlast.errors import ConfigError, SchemaError
 from outlast.failure import Category, Failure, Origin
 from outlast.ports.job_rows import TargetDone, TargetStatus
 from outlast.ports.rows import Note
@@ -113,3 +113,14 @@ def worker_lost_note() -> Note:
         rule="worker lost",
     )
     return Note(failure.exception_name, failure.message, str(failure.category), failure.fingerprint, failure.to_json())
+
+
+def missing_tables_error(missing: Sequence[str], version: int) -> SchemaError:
+    """Return the error of a database in which some of the tables do not exist."""
+    tables = f"the table {missing[0]} is" if len(missing) == 1 else f"the tables {', '.join(missing)} are"
+    return SchemaError(
+        version,
+        version,
+        f"{tables} missing from the database; restore a backup, or drop the other Outlast tables, schema_version "
+        "included, and create all of them with: outlast db init",
+    )

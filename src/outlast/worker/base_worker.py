@@ -132,6 +132,7 @@ class WorkerLease:
         if self._heartbeat is not None:
             return
         self._store.check_schema()
+        self._store.check_dead_letters()
         self.renew(self.id)
         settings = self._settings
         heartbeat = LeaseHeartbeat(

@@ -4,7 +4,8 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
-from outlast.classify import Classifier, attach_failure, classify, failure_of
+from outlast.classify import attach_failure, classify, failure_of
+from outlast.classify.rules import as_classifier
 from outlast.decide.decision import DecisionReason, Defer, Fail, Retry
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
@@ -29,11 +30,12 @@ class ErrorClassifier:
     """Classifies errors for workers.
 
     Args:
-        classifier: The classifier to use; by default that of the process.
+        classifier: A `Classifier`, or an object with `is_retryable` and `get_error_category`; by default the classifier
+            of the process.
     """
 
-    def __init__(self, classifier: Classifier | None = None) -> None:
-        self._classifier = classifier
+    def __init__(self, classifier: Any = None) -> None:
+        self._classifier = None if classifier is None else as_classifier(classifier)
 
     def classify(self, error: BaseException) -> Failure:
         """Return the classified failure of an error."""
@@ -172,7 +174,8 @@ class ErrorHandler:
         retry_strategy: Number of attempts and the waits between them; by default an `ExponentialBackoffStrategy`.
 
     Attributes:
-        classifier: Decides which errors are retryable.
+        classifier: Decides which errors are retryable: an `ErrorClassifier`, or an object with `is_retryable` and
+            `get_error_category`.
         retry_strategy: Decides how often to retry, and when.
     """
 
@@ -294,7 +297,9 @@ class ErrorHandler:
         try:
             failure = getattr(classifier, "classify", classify)(error)
             retryable, category = bool(classifier.is_retryable(error)), str(classifier.get_error_category(error))
-            metadata = classifier.get_error_metadata(error)
+            describe = getattr(classifier, "get_error_metadata", None)
+            facts = {"category": category, "retryable": retryable}
+            metadata = ErrorClassifier().get_error_metadata(error) | facts if describe is None else describe(error)
         except Exception as hook_error:  # noqa: BLE001  # a classifier of the user's; the error of the task matters more
             log_broken_hook("classifier", hook_error)
             plain = ErrorClassifier()

@@ -22,6 +22,7 @@ from integration.etl_world import (
 from outlast import RetryPolicy
 from outlast.errors import (
     ConfigError,
+    InvalidParametersError,
     NetworkError,
     PayloadError,
     TemporaryAPIError,
@@ -274,3 +275,53 @@ def test_the_policy_is_the_users(shop, raw, api, clock):
     with pytest.raises(TemporaryAPIError):
         make_etl(shop, raw, api, policy=policy).load(ONE)
     assert clock.waits == [3.0]
+
+
+@pytest.mark.parametrize("error", [TypeError("a bug"), KeyError("price"), ValueError("no"), ConnectionError("reset")])
+def test_a_bug_in_apply_makes_the_exit_code_1_however_few_targets_fail(shop, raw, api, error):
+    def faulty(connection, record):
+        shop.apply(connection, record)
+        if record["id"] == ONE:
+            raise error
+
+    app = outlast.App("memory://")
+    etl = make_etl(shop, raw, api, apply=faulty, policy=outlast.RetryPolicy(max_attempts=1))
+    job = app.job("items", max_failure_rate=1.0)(lambda context, target: etl.load(target, context))
+    summary = job.run(list(api.documents))
+    assert (summary.failed_targets, summary.exit_code, summary.by_origin) == (1, 1, {"db": 1})
+    assert summary.reasons == ("1 target failed at the database",)
+    assert len(shop.contents()["items"]) == 2
+    app.close()
+
+
+def test_a_bug_elsewhere_fails_its_target(shop, raw, api):
+    def fetch(name):
+        raise TypeError("a bug")
+
+    app = outlast.App("memory://")
+    etl = make_etl(shop, raw, fetch)
+    summary = app.job("items", max_failure_rate=1.0)(lambda context, target: etl.load(target, context)).run([ONE])
+    assert (summary.failed_targets, summary.exit_code) == (1, 0)
+    app.close()
+
+
+def test_an_id_may_be_a_number(shop, raw):
+    asked = []
+
+    def fetch(number):
+        asked.append(number)
+        return document(1, itemCode=f"shop:{number}")
+
+    etl = make_etl(shop, raw, fetch)
+    first = etl.load(17)
+    assert (first.outcome, asked) == ("new", [17])
+    assert "/17/" in first.raw_key
+    assert etl.load("17").outcome == etl.load(17).outcome == "unchanged"
+    stored = etl.staging.get(SOURCE, ENTITY, 17)
+    assert (stored, stored.source_id) == (etl.staging.get(SOURCE, ENTITY, "17"), "17")
+    assert etl.staging.exists_hash(SOURCE, ENTITY, 17, first.hash)
+    assert etl.staging.batch_upsert([stored._replace(source_id=18)]) == 1
+    assert etl.staging.get(SOURCE, ENTITY, "18").source_id == "18"
+    assert make_etl(shop, raw, fetch, apply_version=2).load_from_raw(17).outcome == "reapplied"
+    with pytest.raises(InvalidParametersError, match="source_id is True"):
+        etl.load(True)

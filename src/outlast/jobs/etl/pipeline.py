@@ -20,6 +20,7 @@ from outlast.decide.presets import preset
 from outlast.errors import ConfigError, InvalidParametersError, PayloadError, ResourceNotFoundError
 from outlast.jobs.etl.raw import RawStore, raw_key
 from outlast.jobs.etl.staging import StagingRepo, StagingRow, StagingTransaction, utc_now
+from outlast.jobs.target_feed import id_text
 from outlast.run.logs import CONTEXT_LOG_KEYS
 from outlast.run.retry import check_policy, is_coroutine_function, wrap
 
@@ -186,7 +187,8 @@ class Loaded(NamedTuple):
 class Etl:
     """Loads records of one kind, one at a time; a job handler calls `load` for its target.
 
-    Errors propagate unchanged, marked with the step (``error.__outlast_step__``, and a note). The context counts
+    Errors propagate unchanged, marked with the step (``error.__outlast_step__``, and a note). An error of the step
+    ``db``, also a bug in `apply`, makes the exit code of a job 1, however few targets fail. The context counts
     ``diff_new_hash``, ``s3_put_success``, ``s3_put_fail``, ``db_upsert_success`` and ``db_upsert_fail`` for the
     summary. Threads may share an `Etl` if they may share its parts.
 
@@ -220,7 +222,7 @@ class Etl:
         *,
         source: str,
         entity: str,
-        fetch: Callable[[str], Any],
+        fetch: Callable[[Any], Any],
         normalize: Callable[[Any], Any],
         raw: RawStore,
         staging: StagingRepo,
@@ -246,7 +248,7 @@ class Etl:
         self._record: Callable[[bytes], Any] = lambda document: normalize(decode(document))
         steps = preset("etl") if policy is None else check_policy(policy)
 
-        def timed_fetch(source_id: str) -> tuple[datetime, Any]:
+        def timed_fetch(source_id: Any) -> tuple[datetime, Any]:
             """Return when the fetch started, and the document."""
             started_at = utc_now()  # before the fetch: a document fetched later is never older
             return started_at, fetch(source_id)
@@ -260,16 +262,16 @@ class Etl:
         self._write = self._with_retries("write", self._write_and_apply, steps)
         self._write_again = self._with_retries("write", self._apply_stored, steps)
 
-    def load(self, source_id: str, context: Any = None, *, dry_run: bool | None = None) -> Loaded:
+    def load(self, source_id: str | int, context: Any = None, *, dry_run: bool | None = None) -> Loaded:
         """Fetch a record, and store and apply it if it has changed.
 
         Args:
-            source_id: Id of the record.
+            source_id: Id of the record, which `fetch` gets unchanged. A whole number is stored as decimal text.
             context: The job context. It counts the results, and its keys are added to log records.
             dry_run: Whether to fetch and compare only, without writing; by default that of the context.
         """
         dry_run = _is_dry(context, dry_run)
-        name = self._name(source_id)
+        name, key_id = self._name(source_id), id_text(source_id)
         with target_log_keys(context):
             with etl_step("fetch", name):
                 fetched_at, fetched = self._fetch(source_id)
@@ -277,9 +279,9 @@ class Etl:
                 document = self._encode(fetched)
                 record = self._record(document)
                 version = content_hash(record)
-                key = raw_key(self.source, self.entity, source_id, version)
+                key = raw_key(self.source, self.entity, key_id, version)
             with etl_step("db", name):
-                is_done, stored = self._known(source_id, version)
+                is_done, stored = self._known(key_id, version)
             if is_done:
                 return Loaded("unchanged", version, key, dry_run=dry_run)
             known = stored if stored is not None and stored.hash == version else None
@@ -294,12 +296,12 @@ class Etl:
                 with etl_step("put", name, lambda: _count_figure(context, "s3_put_fail")):
                     self._put(key, document)
                 _count_figure(context, "s3_put_success")
-            row = StagingRow(self.source, self.entity, source_id, version, key, fetched_at)
+            row = StagingRow(self.source, self.entity, key_id, version, key, fetched_at)
             if self._write_counted(context, name, self._write, row, record):
                 return Loaded(outcome, version, key, put=known is None, upserted=True)
             return Loaded("superseded", version, key, put=known is None)
 
-    def load_from_raw(self, source_id: str, context: Any = None, *, dry_run: bool | None = None) -> Loaded:
+    def load_from_raw(self, source_id: str | int, context: Any = None, *, dry_run: bool | None = None) -> Loaded:
         """Apply a record from its raw object, without fetching, unless this `apply_version` has applied it.
 
         The row keeps its hash. If `normalize` has changed, the next `load` finds another hash and stores it.
@@ -316,9 +318,9 @@ class Etl:
         name = self._name(source_id)
         with target_log_keys(context):
             with etl_step("db", name):
-                _, stored = self._known(source_id, None)
-                if stored is None:
-                    raise ResourceNotFoundError(f"{name} was never loaded, so it has no raw object; load it first")
+                _, stored = self._known(id_text(source_id), None)
+            if stored is None:
+                raise ResourceNotFoundError(f"{name} was never loaded, so it has no raw object; load it first")
             if stored.is_applied(self.apply_version):
                 return Loaded("unchanged", stored.hash, stored.raw_key, dry_run=dry_run)
             with etl_step("get", name):
@@ -381,7 +383,7 @@ class Etl:
         call.__qualname__ = f"{self.source}.{self.entity}.{name}"  # the name in logs and events
         return wrap(call, policy, None)
 
-    def _name(self, source_id: str) -> str:
+    def _name(self, source_id: str | int) -> str:
         return f"{self.source} {self.entity} {source_id}"
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from outlast.errors import InvalidParametersError
+from outlast.jobs.target_feed import id_text
 
 _MAX_PART_LENGTH = 200  # file systems allow 255 bytes in a name
 _LONG_PART_PREFIX = 120
@@ -35,7 +36,7 @@ class RawStore(Protocol):
         """Yield the keys that start with the prefix."""
 
 
-def raw_key(source: str, entity: str, source_id: str, hash: str) -> str:  # noqa: A002  # the name of the column
+def raw_key(source: str, entity: str, source_id: str | int, hash: str) -> str:  # noqa: A002  # the name of the column
     """Return the key of one version of one record: ``source/entity/source_id/hash``.
 
     Names are percent-encoded, so that no id can leave its folder. A name that is too long for a file name is cut, and
@@ -46,7 +47,7 @@ def raw_key(source: str, entity: str, source_id: str, hash: str) -> str:  # noqa
     """
     if not _HASH.fullmatch(hash):
         raise InvalidParametersError(f"hash is {hash!r:.100}; pass the result of content_hash")
-    parts = (_key_part("source", source), _key_part("entity", entity), _key_part("source_id", source_id))
+    parts = (_key_part("source", source), _key_part("entity", entity), _key_part("source_id", id_text(source_id)))
     return "/".join((*parts, hash))
 
 

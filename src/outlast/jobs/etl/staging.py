@@ -16,6 +16,7 @@ from outlast import clock
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError
+from outlast.jobs.target_feed import id_text
 from outlast.run.retry import wrap
 from outlast.sql_files import load_statements
 
@@ -231,7 +232,8 @@ class StagingTable(ABC):
 
     def batch_upsert(self, rows: Iterable[StagingRow]) -> int:
         """Write all rows or none; return how many were written."""
-        ordered = sorted(rows, key=lambda row: row[:3])  # batches in the same order cannot deadlock
+        given = (row._replace(source_id=id_text(row.source_id)) for row in rows)
+        ordered = sorted(given, key=lambda row: row[:3])  # batches in the same order cannot deadlock
         written: int = self._write(ordered)
         return written
 
@@ -260,9 +262,9 @@ def utc_now() -> datetime:
     return datetime.fromtimestamp(clock.now(), UTC)
 
 
-def record_key(source: str, entity: str, source_id: str) -> dict[str, Any]:
+def record_key(source: str, entity: str, source_id: str | int) -> dict[str, Any]:
     """Return the primary key of a record, by column."""
-    return {"source": source, "entity": entity, "source_id": source_id}
+    return {"source": source, "entity": entity, "source_id": id_text(source_id)}
 
 
 def staging_statements(database: str, table: str) -> dict[str, str]:

@@ -119,7 +119,9 @@ def raise_if_elsewhere(cursor: PostgresCursor) -> None:
     if schema is not None and schema != DEFAULT_SCHEMA:
         query = psycopg.sql.SQL("SELECT max(version) FROM {}").format(psycopg.sql.Identifier(schema, "schema_version"))
         version = cursor.connection.execute(query).fetchall()[0][0] or 0
-        moves = cursor.column("move_statements", {"schema": schema, "tables": tables_until(version)})
+        moves = cursor.column(
+            "move_statements", {"schema": schema, "tables": ["schema_version", "outlast_move", *tables_until(version)]}
+        )
         raise SchemaError(0, LATEST, _MOVE_ADVICE.format(schema=schema, statements="\n".join(moves)))
 
 

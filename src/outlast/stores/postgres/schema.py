@@ -9,7 +9,8 @@ from outlast.stores.postgres.connection import (
     schema_version,
 )
 from outlast.stores.postgres.driver import psycopg
-from outlast.stores.postgres.sql import scripts
+from outlast.stores.postgres.sql import scripts, tables_until
+from outlast.stores.rules import missing_tables_error
 
 _MIGRATION_LOCK = 0x6F75746C617374  # "outlast": one migration at a time in a database
 
@@ -39,13 +40,16 @@ class PostgresSchema:
             return max(version, LATEST)
 
     def check_schema(self) -> None:
-        """Check the version of the tables."""
+        """Check the version of the tables, and that none is missing."""
         version = schema_version(self.db)
         if version == 0 and self.db.has_default_schema:
             with self.db.transaction() as cursor:
                 raise_if_elsewhere(cursor)
         if version != LATEST:
             raise SchemaError(version, LATEST)
+        missing = self.db.fetch("missing_tables", {"tables": tables_until(LATEST)})
+        if missing:
+            raise missing_tables_error([name for (name,) in missing], LATEST)
 
     def close(self) -> None:
         """Close all connections."""

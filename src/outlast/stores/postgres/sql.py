@@ -4,11 +4,10 @@ import re
 from functools import cache
 
 from outlast.errors import ConfigError
-from outlast.sql_files import load_migrations, load_statements
+from outlast.sql_files import created_tables, load_migrations, load_statements
 
 DEFAULT_SCHEMA = "outlast"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-_CREATED_TABLE = re.compile(rb'CREATE TABLE "outlast"\.(\w+)')
 
 
 @cache
@@ -24,9 +23,9 @@ def scripts(schema: str) -> dict[int, bytes]:
 
 
 def tables_until(version: int) -> list[str]:
-    """Return the tables that exist after the migration to a version."""
-    created = [_CREATED_TABLE.findall(text) for number, text in scripts(DEFAULT_SCHEMA).items() if number <= version]
-    return ["schema_version", "outlast_move", *(name.decode() for names in created for name in names)]
+    """Return the tables that the migrations up to a version create."""
+    migrations = load_migrations(__package__, schema="")
+    return created_tables({number: text for number, text in migrations.items() if number <= version})
 
 
 def _prefix(schema: str) -> str:

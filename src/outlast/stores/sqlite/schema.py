@@ -1,16 +1,15 @@
 """The tables of a SQLite file and their version."""
 
-import re
 import sqlite3
 from sqlite3 import Connection
 
 from outlast.errors import ConfigError, SchemaError
-from outlast.sql_files import load_migrations
+from outlast.sql_files import created_tables, load_migrations
+from outlast.stores.rules import missing_tables_error
 from outlast.stores.sqlite.connection import SqliteDatabase, now_ms, write_transaction
 from outlast.stores.sqlite.move_mark import refuse_moved
 
 LATEST = max(load_migrations(__package__))
-_CREATE_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 
 
 class SqliteSchema:
@@ -23,10 +22,13 @@ class SqliteSchema:
         return self.db.read(schema_version)
 
     def check_schema(self) -> None:
-        """Check the version of the tables."""
+        """Check the version of the tables, and that none is missing."""
         found = self.db.read(schema_version)
         if found != LATEST:
             raise SchemaError(found, LATEST)
+        missing = set(created_tables(load_migrations(__package__))) - self.db.read(_table_names)
+        if missing:
+            raise missing_tables_error(sorted(missing), LATEST)
 
     def close(self) -> None:
         """Close the file."""
@@ -67,7 +69,7 @@ def migrate(connection: Connection | sqlite3.Cursor) -> None:
     """Apply the missing migrations, all in one transaction."""
     version = schema_version(connection)
     missing = {number: script for number, script in load_migrations(__package__).items() if number > version}
-    _refuse_foreign_tables(connection, "\n".join(missing.values()))
+    _refuse_foreign_tables(connection, created_tables(missing))
     if version == 0:
         connection.execute(
             "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"
@@ -80,11 +82,13 @@ def migrate(connection: Connection | sqlite3.Cursor) -> None:
         connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, now_ms()))
 
 
-def _refuse_foreign_tables(connection: Connection | sqlite3.Cursor, script: str) -> None:
-    """Check that a script does not create a table that another program already has in the file."""
-    ours = set(_CREATE_TABLE.findall(script))
-    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    foreign = sorted(name for (name,) in found if name in ours)
+def _table_names(connection: Connection | sqlite3.Cursor) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
+
+
+def _refuse_foreign_tables(connection: Connection | sqlite3.Cursor, ours: list[str]) -> None:
+    """Check that another program does not have one of our tables in the file."""
+    foreign = sorted(_table_names(connection).intersection(ours))
     if foreign:
         raise ConfigError(
             f"this file has a table {foreign[0]} that Outlast did not create; rename it, or use another file"

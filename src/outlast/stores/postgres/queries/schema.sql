@@ -43,3 +43,7 @@ INSERT INTO {schema}schema_version (version) VALUES (%(version)s)
 SELECT EXISTS (
     SELECT FROM pg_trigger WHERE tgrelid = to_regclass('{schema}task_queue') AND tgname = 'outlast_moving'
 )
+
+-- name: missing_tables
+-- Tables that were dropped by hand or left out of a restore; to_regclass() returns NULL for them.
+SELECT name FROM unnest(%(tables)s::text[]) AS name WHERE to_regclass('{schema}' || name) IS NULL ORDER BY name
