@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from outlast.decide.breaker import Budget
 from outlast.decide.gate import Gate
@@ -164,6 +164,7 @@ class App:
         every: float | timedelta | None = None,
         cron: str | None = None,
         zone: tzinfo = UTC,
+        overlap: Literal["allow", "skip", "queue"] = "allow",
         **settings: Any,
     ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]:
         """Make a function a task that is enqueued on a schedule, once across all workers.
@@ -174,13 +175,16 @@ class App:
             every: Seconds between two runs.
             cron: Five fields, such as ``*/15 * * * *``; needs the extra ``cron``.
             zone: Time zone of a cron expression.
+            overlap: What happens when a run is due while the run before it is live (queued, running, waiting for a
+                retry, deferred or parked): ``allow`` enqueues it, ``skip`` skips it, and ``queue`` enqueues it when the
+                other has ended, so that at most one runs and at most one waits.
             settings: As for `task`.
         """
         following = next_time_function(every, cron, zone)
 
         def decorate(function: Callable[P, R]) -> TaskDefinition[P, R]:
             definition = define_task(self, function, settings)
-            self.schedule.add(PeriodicTask(definition, following))
+            self.schedule.add(PeriodicTask(definition, following, overlap))
             return definition
 
         return decorate

@@ -48,6 +48,8 @@ chance: "Callable[[], float] | None" = None
 """Returns a random number in [0, 1); None for the system's."""
 
 
+TEST_LEASE = 1e8
+"""Seconds of a lease under a test clock, which may advance by hours between two heartbeats."""
 _in_use: "Clock | None" = None
 
 
@@ -71,6 +73,16 @@ def use(clock: "Clock | None") -> "Clock | None":
         now, monotonic, sleep = clock.now, clock.monotonic, clock.sleep
         sleep_async, chance = clock.sleep_async, clock.chance
     return before
+
+
+def wall_clock() -> float:
+    """Return seconds since the epoch. A default argument that is this function follows `use`."""
+    return now()
+
+
+def lease_seconds(seconds: float) -> float:
+    """Return for how long to take a lease: under a test clock for `TEST_LEASE`."""
+    return seconds if _in_use is None else max(seconds, TEST_LEASE)
 
 
 def random() -> float:

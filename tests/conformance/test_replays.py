@@ -379,6 +379,89 @@ class TestRate:
         assert store.replay_runs() == []
 
 
+class TestMaxFailures:
+    def one_second(self, world, *, well):
+        world.now += 1.0
+        world.advance_replays()
+        return len(world.work(well=well))
+
+    def test_without_a_canary_failures_do_not_stop_it(self, make):
+        world = make(30)
+        replay = world.box.replay_later(all=True, canary=False, rate=10)
+        world.advance_replays()
+        assert [self.one_second(world, well=False) for _ in range(3)] == [10, 10, 10]
+        world.advance_replays()
+        assert (world.state(), world.dead(), world.last().replayed) == (DONE, 30, 30)
+        assert (replay.max_failures, replay.allowed_failures) == (None, None)
+
+    def test_as_many_as_allowed_do_not_stop_it_and_one_more_does(self, make):
+        world = make(30)
+        replay = world.box.replay_later(all=True, canary=False, rate=10, max_failures=10)
+        assert replay.max_failures == world.box.replay_run(replay.id).max_failures == 10
+        world.advance_replays()
+        assert self.one_second(world, well=False) == 10
+        assert self.one_second(world, well=False) == 10, "ten may fail"
+        world.advance_replays()
+        assert (world.state(), world.dead(), world.last().replayed) == (STOPPED, 30, 20)
+        assert world.last().stopped_by.startswith("11 tasks failed again, at most 10 may; the first was task ")
+
+    def test_a_filter_with_its_name_in_it(self, store):
+        box = DeadLetterBox(store)
+        for text in ('"max_failures": 7', 'a\\"max_failures": 7', "\x00"):
+            assert box.replay_later(text=text).max_failures is None
+            replay = box.replay_later(text=text, max_failures=3)
+            assert (replay.max_failures, replay.which.text) == (3, text)
+
+    def test_resuming_counts_from_nothing(self, make):
+        world = make(10)
+        replay = world.box.replay_later(all=True, canary=False, rate=5, max_failures=4)
+        world.advance_replays()
+        assert self.one_second(world, well=False) == 5
+        world.advance_replays()
+        assert world.state() is STOPPED
+        resumed = world.box.resume_replay(replay.id)
+        assert (resumed.max_failures, resumed.which) == (4, replay.which)
+        world.finish(replay)
+        assert (world.state(), world.dead()) == (DONE, 0)
+
+    def test_a_failed_canary_stops_it_whatever_is_allowed(self, make):
+        world = make(30)
+        world.box.replay_later(all=True, max_failures=5)
+        world.advance_replays()
+        world.work(well=False)
+        world.advance_replays()
+        assert (world.state(), world.last().replayed) == (STOPPED, 1)
+
+    def test_with_canaries_it_counts_the_rest(self, make):
+        world = make(40)
+        world.box.replay_later(all=True, rate=10, max_failures=10)
+        for expected in (1, 10):
+            world.advance_replays()
+            assert len(world.work()) == expected
+        world.advance_replays()
+        assert self.one_second(world, well=False) == 10
+        world.advance_replays()
+        assert world.state() is RUNNING
+        assert self.one_second(world, well=False) == 10
+        world.advance_replays()
+        assert world.state() is STOPPED
+
+    def test_whoever_takes_over_knows_what_is_allowed(self, make, monkeypatch):
+        monkeypatch.setattr(replaying, "REPLAY_LEASE", 0.0)
+        world = make(10)
+        world.box.replay_later(all=True, canary=False, rate=5, max_failures=4)
+        world.advance_replays()
+        assert self.one_second(world, well=False) == 5
+        world.advance_replays(world.another("r2"))
+        assert world.state() is STOPPED
+
+    @pytest.mark.parametrize("number", [-1, True, 1.5, "3", 10**9])
+    def test_what_is_no_number_of_failures(self, store, number):
+        with pytest.raises(ConfigError, match=r"max_failures is .*; give a whole number"):
+            DeadLetterBox(store).replay_later(all=True, max_failures=number)
+        assert store.replay_runs() == []
+
+
 class TestWhich:
     def test_a_group_and_no_other(self, make, store):
         world = make(4)

@@ -313,7 +313,7 @@ class TestCanaries:
         settle(store, second, Kind.PARK)
         assert store.canaries(replay.id).live == 2
         fail(store, third, note=OTHER, reason=Reason.CANARY)
-        assert store.canaries(replay.id) == Canaries(1, 1, letters[2].original_task_id, "'id'")
+        assert store.canaries(replay.id) == Canaries(1, 1, letters[2].original_task_id, "'id'", 1)
         assert store.dead_letters(ALL)[0].reason is Reason.CANARY
         assert store.canaries(replay.id + 1) == Canaries(0, 0, None, "")
 
@@ -324,7 +324,7 @@ class TestCanaries:
         register(store)
         (claimed,) = claim(store)
         fail(store, claimed)
-        assert store.canaries(replay.id) == Canaries(0, 0, claimed.id, NOTE.error_message)
+        assert store.canaries(replay.id) == Canaries(0, 0, claimed.id, NOTE.error_message, 1)
 
     def test_one_that_a_lost_worker_had_counts_when_it_is_dead(self, store):
         bury(store)
@@ -383,7 +383,7 @@ class TestCanaries:
         store.resume_replay(replay.id)
         assert store.canaries(replay.id) == Canaries(1, 0, None, ""), "one of them runs yet"
         fail(store, third)
-        assert store.canaries(replay.id) == Canaries(0, 0, third.id, NOTE.error_message), "that is news"
+        assert store.canaries(replay.id) == Canaries(0, 0, third.id, NOTE.error_message, 1), "that is news"
         store.end_replay(replay.id, ReplayState.STOPPED, "bad")
         store.resume_replay(replay.id)
         taken = store.claim_replay("me", 60)

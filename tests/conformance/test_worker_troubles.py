@@ -551,9 +551,9 @@ def test_the_next_run_is_reckoned_by_the_clock_of_the_store(store):
             waits.append(first_runs["hourly"])
             self.inner.set_periodic({"hourly": -1.0})
 
-        def run_periodic(self, name, due, seconds, task):
+        def run_periodic(self, name, due, seconds, task, **more):
             waits.append(seconds)
-            return self.inner.run_periodic(name, due, seconds, task)
+            return self.inner.run_periodic(name, due, seconds, task, **more)
 
     waits = []
     ahead = Ahead(store)

@@ -4,7 +4,7 @@ As a script it is a worker, or replays dead letters; what it is to do stands in 
 ``CRASH_URL``, ``CRASH_EFFECTS`` (the file), ``CRASH_SETTINGS`` (of the app, as JSON), ``CRASH_WORKER`` (of the worker, as
 JSON), ``CRASH_AT`` (where it kills itself, see `killing`), ``CRASH_HOLD`` (how many tasks it holds in reserve),
 ``CRASH_FULL`` (a file: while it is there, the database must not grow), ``CRASH_CUT`` (while it is there, the store cannot
-be reached), ``CRASH_REPLAY_LEASE`` (seconds for which a replay is held; then workers also look for one more often).
+be reached), ``CRASH_OVERLAP`` (of a periodic task, which is then there), ``CRASH_REPLAY_LEASE`` (seconds for which a replay is held; then workers also look for one more often).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Effects:
         return [tuple(map(int, line.split())) for line in self.path.read_text().splitlines()]
 
 
-def build(url, effects, **settings):  # noqa: C901  # a list of tasks
+def build(url, effects, **settings):  # noqa: C901, PLR0915  # a list of tasks
     """Return the app."""
     app = outlast.App(url, policy=QUICK, **settings)
     left = Effects(effects)
@@ -113,6 +113,16 @@ def build(url, effects, **settings):  # noqa: C901  # a list of tasks
     def poison(n: int) -> None:
         left.add(n)
         os.kill(os.getpid(), signal.SIGKILL)
+
+    if "CRASH_OVERLAP" in os.environ:
+
+        @app.periodic(every=1.0, overlap=os.environ["CRASH_OVERLAP"])
+        def tick() -> None:
+            """Leave a line at the beginning and one at the end, when a file is there."""
+            left.add(1)
+            while not left.path.with_name("gate").exists():
+                time.sleep(PAUSE)
+            left.add(2)
 
     return app
 

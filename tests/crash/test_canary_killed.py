@@ -127,6 +127,22 @@ def test_a_cause_that_is_not_fixed_costs_one_also_where_workers_die(scene):
     assert (ended.state, ended.replayed, canary.check_places()) == (ReplayState.DONE, COUNT + 1, 0)
 
 
+@pytest.mark.parametrize(("allowed", "state"), [(None, ReplayState.DONE), (5, ReplayState.STOPPED)])
+def test_without_a_canary_the_number_of_failures_decides_also_where_workers_die(scene, allowed, state):
+    canary = Canary(scene)
+    replay = canary.begin(canary=False, rate=20, max_failures=allowed)
+    worker = scene.start(at="stepped:2")
+    worker.dies()
+    scene.announce(worker)
+    canary.check_places()
+    worker = scene.start()
+    ended = canary.until(replay, ReplayState.DONE, ReplayState.STOPPED)
+    scene.settle()
+    worker.stop()
+    assert (ended.state, canary.check_places()) == (state, COUNT), "the cause is not fixed"
+    assert (ended.replayed == COUNT) is (allowed is None)
+
+
 def test_whoever_began_it_may_die(scene):
     """The command has done its duty once it has begun one."""
     canary = Canary(scene)

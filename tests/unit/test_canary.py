@@ -14,7 +14,7 @@ from outlast.decide.replay_stages import (
 
 
 def standing(**given):
-    values = {"canary": True, "stage": 0, "begun": False, "more": True, "live": 0, "bad": ""}
+    values = {"canary": True, "stage": 0, "begun": False, "more": True, "live": 0, "bad": "", "failed": 0, "allowed": 0}
     return ReplayProgress(**(values | given))
 
 
@@ -48,9 +48,22 @@ def test_what_comes_next(given, step):
 @pytest.mark.parametrize("live", [0, 4])
 def test_any_failure_stops_it_in_every_stage(canary, stage, more, live):
     found = next_replay_step(
-        standing(canary=canary, stage=stage, begun=True, more=more, live=live, bad="task 3 failed")
+        standing(canary=canary, stage=stage, begun=True, more=more, live=live, bad="task 3 failed", failed=1)
     )
     assert found == StopReplay("task 3 failed")
+
+
+@pytest.mark.parametrize(("failed", "allowed", "stops"), [(3, 3, False), (4, 3, True), (9, None, False)])
+@pytest.mark.parametrize("canary", [True, False])
+def test_after_the_canaries_the_number_of_failures_decides(canary, failed, allowed, stops):
+    found = next_replay_step(standing(canary=canary, stage=2, bad="task 3 failed", failed=failed, allowed=allowed))
+    assert found == (StopReplay("task 3 failed") if stops else QueueStage(2, None, canary=False))
+
+
+def test_a_failed_canary_stops_whatever_is_allowed():
+    for stage in (0, 1):
+        found = next_replay_step(standing(stage=stage, begun=True, bad="task 3 failed", failed=1, allowed=None))
+        assert found == StopReplay("task 3 failed")
 
 
 def course(total, *, fails=None):
@@ -59,7 +72,7 @@ def course(total, *, fails=None):
     while True:
         bad = "" if fails is None or queued <= fails else f"task {fails} failed"
         begun = queued == total or canaries >= sum(each or 0 for each in REPLAY_STAGES[: stage + 1])
-        step = next_replay_step(ReplayProgress(True, stage, begun, queued < total, 0, bad))
+        step = next_replay_step(ReplayProgress(True, stage, begun, queued < total, 0, bad, int(bool(bad)), 0))
         if not isinstance(step, QueueStage):
             return steps, step
         count = min(total - queued, step.most or total)

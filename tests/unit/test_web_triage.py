@@ -112,6 +112,20 @@ def test_a_rate_that_is_none_is_shown_again_with_what_was_typed(world):
     assert world.app.store.replay_runs() == []
 
 
+def test_how_many_may_fail_is_asked_kept_and_shown(world):
+    world.fail(1)
+    assert 'name="max_failures"' in world.get("/replays/new?all=1")
+    answer = world.post("/replays/begin", all="1", canary="no", max_failures="5")
+    assert answer.status_code in {200, 303}
+    assert world.app.store.replay_run(1).max_failures == 5
+    assert "More than 5 failures stop it" in world.get("/replays/1")
+    for wrong in ("some", "-1", "9" * 30):
+        answer = world.post("/replays/begin", all="1", max_failures=wrong)
+        assert (answer.status_code, "give a whole number" in answer.text) == (400, True)
+        assert f'value="{wrong}"' in answer.text
+    assert len(world.app.store.replay_runs()) == 1
+
+
 @pytest.mark.parametrize(
     ("sent", "wrong"),
     [

@@ -13,12 +13,11 @@ It collects readings in a fixed order, and the first one decides:
 `Classifier.readings` yields all readings, which `explain` shows; `Classifier.classify` uses the first.
 """
 
-import time
 from enum import StrEnum
 from functools import partial
 from importlib import import_module
 
-from outlast import errors
+from outlast import clock, errors
 from outlast.classify.codes import judge_evidence, name_of_errno
 from outlast.classify.libraries import entry_of
 from outlast.classify.retry_after import rate_limit_hint
@@ -310,7 +309,7 @@ class Classifier:
     """
 
     def __init__(
-        self, rules: "Iterable[Rule]" = (), *, redactor: Redactor = redact, now: "WallClock" = time.time
+        self, rules: "Iterable[Rule]" = (), *, redactor: Redactor = redact, now: "WallClock" = clock.wall_clock
     ) -> None:
         self.rules = tuple(rules)
         self.redact = redactor

@@ -6,8 +6,8 @@ server cannot block a client for a year; `RetryHint.capped` is true if the serve
 
 import math
 import re
-import time
 
+from outlast import clock
 from outlast.failure import Frozen
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ class RetryHint(Frozen):
 
 
 def parse_retry_after(
-    header_value: str | float | None, default: int = 60, *, date: str | None = None, now: "WallClock" = time.time
+    header_value: str | float | None, default: int = 60, *, date: str | None = None, now: "WallClock" = clock.wall_clock
 ) -> int:
     """Return the seconds in the value of a Retry-After header.
 
@@ -68,7 +68,7 @@ def parse_retry_after(
 
 
 def rate_limit_hint(
-    headers: "Mapping[str, str]", *, limited: bool = True, now: "WallClock" = time.time
+    headers: "Mapping[str, str]", *, limited: bool = True, now: "WallClock" = clock.wall_clock
 ) -> RetryHint | None:
     """Return the wait from the first header that has one.
 

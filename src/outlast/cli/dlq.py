@@ -305,7 +305,15 @@ _dry_run_option = flag("--dry-run", "Only count them, by group, task and categor
 @_with_selection
 @flag("--canary", "Replay one, then ten, then the rest; any failure stops it.")
 @option("--rate", "RATE", "Maximum rate: 10/s, 30/min.", type=RATE)
-@click.option("--wait/--no-wait", default=True, help="With --canary or --rate: whether to wait for the end.")
+@option(
+    "--max-failures",
+    "N",
+    "Stop if more than N replayed tasks fail again; with --canary 0 by default, and only after the canaries.",
+    type=click.IntRange(min=0),
+)
+@click.option(
+    "--wait/--no-wait", default=True, help="With --canary, --rate or --max-failures: whether to wait for the end."
+)
 @why_option
 @_dry_run_option
 @json_counts_option
@@ -316,6 +324,7 @@ def replay(  # noqa: PLR0913  # its options
     selection: _Selection,
     canary: bool,
     rate: float | None,
+    max_failures: int | None,
     wait: bool,
     why: str,
     dry_run: bool,
@@ -326,8 +335,9 @@ def replay(  # noqa: PLR0913  # its options
     Each dead letter is replayed in its own transaction, so an interrupted command loses and repeats nothing. If a live
     task has the same unique key, the dead letter stays and counts as a conflict; the exit code is then 1.
 
-    With --canary or --rate the workers run the replay, and continue if this command ends. A canary gets one attempt. If
-    a replayed task fails, the replay stops and the exit code is 1. See outlast dlq replays.
+    With --canary, --rate or --max-failures the workers run the replay, and continue if this command ends. A canary
+    gets one attempt. If a canary fails, or more than --max-failures of the rest, the replay stops and the exit code is
+    1. With --rate alone, failures do not stop it unless --max-failures is given. See outlast dlq replays.
 
     \b
     Examples:
@@ -337,9 +347,14 @@ def replay(  # noqa: PLR0913  # its options
     """  # noqa: D301  # click reads the control character, not a backslash
     if dry_run:
         _print_dry_run(app, selection, "would be replayed", as_json=as_json)
-    elif canary or rate is not None:
+    elif canary or rate is not None or max_failures is not None:
         started = app.dead_letters.replay_later(
-            canary=canary, rate=rate, why=why, **selection.arguments, limit=selection.limit
+            canary=canary,
+            rate=rate,
+            max_failures=max_failures,
+            why=why,
+            **selection.arguments,
+            limit=selection.limit,
         )
         follow_replay(app, started, wait=wait, as_json=as_json)
     else:

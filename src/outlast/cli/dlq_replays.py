@@ -234,6 +234,7 @@ def show_replay(app: "App", number: int, *, as_json: bool) -> None:
             "stopped by": line.stopped_by or None,
             "conflicts": ", ".join(map(str, line.conflict_ids)) or None,
             "rate": line.rate,
+            "failures": line.failures,
             "steps": ", ".join(f"{step.name}: {step.state}" for step in line.steps) or None,
             "started by": line.who,
             "why": line.reason or None,

@@ -2,6 +2,7 @@
 
 from types import MappingProxyType
 
+from outlast import clock
 from outlast.classify import failure_of
 from outlast.decide.backoff import add_jitter, check_backoff, check_jitter, check_seconds, delay_before, short_repr
 from outlast.errors import ConfigError, PermanentError
@@ -275,7 +276,7 @@ class RetryPolicy(Frozen):
         Args:
             attempt: Number of the attempt that failed, from 1.
             previous: The wait before the attempt, which decorrelated jitter uses.
-            chance: Returns a random number in [0, 1); by default the system's.
+            chance: Returns a random number in [0, 1); by default the system's, or the test clock's.
         """
         return self._jittered(attempt, self.jitter, previous, chance)
 
@@ -315,7 +316,7 @@ class RetryPolicy(Frozen):
         jitter = unset_jitter if self.jitter is None else self.jitter
         if not jitter or jitter == "none":
             return max(requested, own)
-        return requested + own * (chance or _random())()
+        return requested + own * (chance or clock.random)()
 
     def _jittered(
         self, attempt: int, jitter: "Jitter", previous: float | None, chance: "Callable[[], float] | None"
@@ -323,7 +324,9 @@ class RetryPolicy(Frozen):
         delay = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
         if not jitter or jitter == "none":
             return delay
-        return add_jitter(delay, jitter, self.base_delay, self.max_delay, previous=previous, chance=chance or _random())
+        return add_jitter(
+            delay, jitter, self.base_delay, self.max_delay, previous=previous, chance=chance or clock.random
+        )
 
     def preview(self) -> "Schedule":
         """Return the schedule of waits; it prints as a small chart."""
@@ -379,12 +382,6 @@ def _check_overrides(overrides: "Any") -> "dict[Category, Any]":
             )
         checked[Category.parse(key)] = override if isinstance(override, RetryPolicy) else dict(override)
     return checked
-
-
-def _random() -> "Callable[[], float]":
-    from random import random  # noqa: PLC0415  # takes milliseconds to import, and only jitter needs it
-
-    return random
 
 
 DEFAULT_POLICY = RetryPolicy(

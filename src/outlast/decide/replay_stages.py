@@ -1,4 +1,4 @@
-"""The stages of a replay of dead letters: first one, then ten, then the rest; a failure stops it."""
+"""The stages of a replay of dead letters: first one, then ten, then the rest; and the failures that stop it."""
 
 from typing import NamedTuple
 
@@ -16,6 +16,8 @@ class ReplayProgress(NamedTuple):
         more: Whether dead letters are left to queue.
         live: Canaries that have not finished.
         bad: How a replayed task failed; empty if none did.
+        failed: Replayed tasks that failed again.
+        allowed: Tasks that may fail after the canaries before the replay stops; None for any number.
     """
 
     canary: bool
@@ -24,6 +26,8 @@ class ReplayProgress(NamedTuple):
     more: bool
     live: int
     bad: str
+    failed: int
+    allowed: int | None
 
 
 class QueueStage(NamedTuple):
@@ -39,7 +43,7 @@ class WaitForStage(NamedTuple):
 
 
 class StopReplay(NamedTuple):
-    """A replayed task failed: queue no more."""
+    """A canary failed, or too many of the rest: queue no more."""
 
     why: str
 
@@ -49,11 +53,13 @@ class FinishReplay(NamedTuple):
 
 
 def next_replay_step(progress: ReplayProgress) -> QueueStage | WaitForStage | StopReplay | FinishReplay:
-    """Return the next step of a replay. Any failure of a replayed task stops it, in every stage."""
-    if progress.bad:
-        return StopReplay(progress.bad)
+    """Return the next step of a replay. Any failure of a canary stops it; after that, more failures than allowed."""
     stage = progress.stage if progress.canary else len(REPLAY_STAGES) - 1
-    if REPLAY_STAGES[stage] is not None and progress.begun:
+    is_canary_stage = REPLAY_STAGES[stage] is not None
+    too_many = progress.allowed is not None and progress.failed > progress.allowed
+    if progress.bad and (is_canary_stage or too_many):
+        return StopReplay(progress.bad)
+    if is_canary_stage and progress.begun:
         if progress.live:
             return WaitForStage()
         stage += 1

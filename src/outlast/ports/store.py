@@ -307,7 +307,7 @@ class Cooldowns(Protocol):
         """End a cooldown by hand. Tasks that waited for its end become due now.
 
         This includes tasks that were deferred by the response that started it. Tasks that wait for a time of their own
-        do not change.
+        do not change. Sources that were deferred and have this host become due too, in a transaction of their own.
         """
 
     def cooldowns(self) -> list[Cooldown]:
@@ -326,14 +326,19 @@ class Periodic(Protocol):
     def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
         """Return the periodic tasks that are due, each with its due time."""
 
-    def run_periodic(self, name: str, due: datetime, seconds: float, task: NewTask) -> bool:
-        """Enqueue a periodic task and set its next time; return False if another worker has already done so.
+    def run_periodic(
+        self, name: str, due: datetime, seconds: float, task: NewTask, *, wait: bool = False
+    ) -> Enqueued | None:
+        """Enqueue a periodic task and set its next time; return None if another worker has already done so.
+
+        If a live task has the unique key of the task, the run is skipped, and the live task is returned.
 
         Args:
             name: Name of the periodic task.
             due: The due time that is being served. It must still be the stored one.
             seconds: Seconds from now until the next run.
             task: The task to enqueue.
+            wait: Whether to change nothing and return None while a live task has the unique key: it stays due.
         """
 
 

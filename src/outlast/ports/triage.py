@@ -34,6 +34,8 @@ class NewReplay(NamedTuple):
         rate: Tasks per second for the rest; None for no limit.
         who: Who asked for it.
         reason: Shown to people.
+        max_failures: Replayed tasks that may fail again after the canaries, before the replay stops; None for the
+            default: none with a canary, any number without one.
     """
 
     which: DeadLetterFilter
@@ -41,6 +43,7 @@ class NewReplay(NamedTuple):
     rate: float | None = None
     who: str = ""
     reason: str = ""
+    max_failures: int | None = None
 
 
 class Replay(NamedTuple):
@@ -56,6 +59,7 @@ class Replay(NamedTuple):
         conflict_ids: The first hundred of them.
         stopped_by: Why it was stopped; empty otherwise.
         epoch: Epoch of the claim. A step must show the same number.
+        max_failures: As in `NewReplay`.
     """
 
     id: int
@@ -77,6 +81,12 @@ class Replay(NamedTuple):
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None
+    max_failures: int | None = None
+
+    @property
+    def allowed_failures(self) -> int | None:
+        """Tasks that may fail again after the canaries; None for any number."""
+        return 0 if self.max_failures is None and self.canary else self.max_failures
 
 
 class Canaries(NamedTuple):
@@ -87,12 +97,14 @@ class Canaries(NamedTuple):
         done: Canaries that succeeded.
         dead: Id of a task of the replay that failed again, was cancelled or was discarded; None if there is none.
         error: Its error message.
+        failed: Tasks of the replay that failed again, counted up to the number that was asked for.
     """
 
     live: int
     done: int
     dead: int | None
     error: str
+    failed: int = 0
 
 
 class ReplayStep(NamedTuple):
@@ -182,8 +194,11 @@ class TriageStore(Protocol):
             None if the claim was lost or the replay is not running.
         """
 
-    def canaries(self, number: int) -> Canaries:
-        """Return the outcome of the canaries of a replay. The cost does not grow with its size."""
+    def canaries(self, number: int, most: int = 1) -> Canaries:
+        """Return the outcome of the canaries of a replay, and its failures, counted up to `most`.
+
+        The cost does not grow with the size of the replay.
+        """
 
     def end_replay(self, number: int, state: ReplayState, why: str = "", *, epoch: int | None = None) -> bool:
         """End a running replay; return whether it was running and, if given, the epoch was the latest."""

@@ -27,6 +27,7 @@ __all__ = ["DeadLetterBox", "DeadLetterHistory", "Handled"]
 
 _PAGE = 200
 _LONGEST_NOTE = 2000  # characters
+_MAX_FAILURES = 1_000_000
 _LONGEST_SNOOZE = 366 * 86400.0
 
 
@@ -79,6 +80,7 @@ class DeadLetterTriage:
         *,
         canary: bool = True,
         rate: str | float | None = None,
+        max_failures: int | None = None,
         who: str | None = None,
         why: str = "",
         **which: Any,
@@ -88,16 +90,23 @@ class DeadLetterTriage:
         Args:
             canary: Whether to replay one task first, then ten, then the rest. A canary gets one attempt.
             rate: Rate limit for the rest: ``"10/s"``, ``"30/min"``, ``"1000/d"``, or tasks per second; None for none.
+            max_failures: Tasks that may fail again, apart from canaries: one more stops the replay. By default 0 with
+                a canary; without one, no number of failures stops it. A failed canary always stops it.
             who: The person who acts.
             why: Their reason.
             which: The filters of `replay`.
+
+        Raises:
+            ConfigError: If the rate, `max_failures` or a filter is not valid.
         """
+        if max_failures is not None and (type(max_failures) is not int or not 0 <= max_failures <= _MAX_FAILURES):
+            raise ConfigError(f"max_failures is {max_failures!r}; give a whole number, 0 to {_MAX_FAILURES:,}, or None")
         wanted, limit = _pop_filter(which)
         wanted = wanted._replace(limit=limit)
         speed = None if rate is None else per_second("rate", rate)
-        detail = wanted._asdict() | {"canary": canary, "rate": speed}
+        detail = wanted._asdict() | {"canary": canary, "rate": speed, "max_failures": max_failures}
         write_audit(self._store, "begin_replay", audit_subject(wanted), detail, who=who, why=why)
-        return self._store.add_replay(NewReplay(wanted, canary, speed, who or os_user(), why))
+        return self._store.add_replay(NewReplay(wanted, canary, speed, who or os_user(), why, max_failures))
 
     def replays(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
         """Return the replays started by `replay_later`, newest first."""

@@ -8,9 +8,13 @@ from outlast import clock
 from outlast.errors import ConfigError, PayloadError
 from outlast.ports.store import Store
 from outlast.queue.definition import Definition, seconds
+from outlast.queue.logs import log
 
+OVERLAPS = ("allow", "skip", "queue")
+"""What happens to a run while the run before it is live."""
 NextTime = Callable[[datetime], datetime]
 _CRON_FIELDS = 5
+_UNIQUE_KEY = "outlast:periodic"  # one live task per schedule, because a key is unique within its task type
 
 
 class PeriodicTask(NamedTuple):
@@ -19,10 +23,12 @@ class PeriodicTask(NamedTuple):
     Attributes:
         definition: The task.
         following: Returns the next time after a time.
+        overlap: One of `OVERLAPS`.
     """
 
     definition: Definition
     following: NextTime
+    overlap: str = "allow"
 
 
 class PeriodicSchedule:
@@ -39,8 +45,10 @@ class PeriodicSchedule:
         """Add a periodic task.
 
         Raises:
-            ConfigError: If the task has required parameters.
+            ConfigError: If the task has required parameters, or `overlap` is not valid.
         """
+        if entry.overlap not in OVERLAPS:
+            raise ConfigError(f"overlap is {entry.overlap!r}; give one of: {', '.join(OVERLAPS)}")
         try:
             entry.definition.prepare((), {}, {})
         except PayloadError as error:
@@ -59,14 +67,21 @@ class PeriodicSchedule:
     def tick(self, store: Store) -> int:
         """Enqueue the tasks that are due. Returns how many this process has enqueued.
 
-        Runs that were missed while no worker was alive are made up for once: the next time is computed from now.
+        Runs that were missed while no worker was alive are made up for once: the next time is computed from now. A run
+        that waits for the run before it (``overlap="queue"``) is not in the queue: its schedule stays due until the
+        other has ended, so at most one waits, and a killed worker loses nothing.
         """
         count = 0
         for name, due in store.due_periodic(list(self._entries)):
-            definition, following = self._entries[name]
+            definition, following, overlap = self._entries[name]
             base = max(due, store.now())  # not the local clock, which may be minutes off
             wait = (following(base) - base).total_seconds()
-            count += store.run_periodic(name, due, wait, definition.prepare((), {}, {}))
+            task = definition.prepare((), {}, {} if overlap == "allow" else {"unique_key": _UNIQUE_KEY})
+            enqueued = store.run_periodic(name, due, wait, task, wait=overlap == "queue")
+            if enqueued is not None and enqueued.created:
+                count += 1
+            elif enqueued is not None:
+                log.info("skipped a run of %s: task %d, the run before it, has not ended", name, enqueued.id)
         return count
 
 

@@ -72,7 +72,7 @@ class Replayer:
 
     def _advance(self, replay: Replay) -> Replay | None:
         """Do the next step. Returns the replay after it, or None if there is nothing to do now."""
-        canaries = self._store.canaries(replay.id)
+        canaries = self._store.canaries(replay.id, (replay.allowed_failures or 0) + 1)
         match next_replay_step(_replay_progress(replay, canaries)):
             case WaitForStage():
                 return None
@@ -126,7 +126,10 @@ def _replay_progress(replay: Replay, canaries: Canaries) -> ReplayProgress:
     bad = ""
     if canaries.dead is not None:
         bad = f"task {canaries.dead} failed again: {masked_text(canaries.error)[:500]}"
-    return ReplayProgress(replay.canary, replay.stage, begun, more, canaries.live, bad)
+        if canaries.failed > 1:
+            bad = f"{canaries.failed} tasks failed again, at most {replay.allowed_failures} may; the first was {bad}"
+    allowed = replay.allowed_failures
+    return ReplayProgress(replay.canary, replay.stage, begun, more, canaries.live, bad, canaries.failed, allowed)
 
 
 def _canaries_wanted(stage: int) -> int:

@@ -77,7 +77,12 @@ class TaskReader:
         return self._store.run_now(numbers)
 
     def end_cooldown(self, resource: str) -> None:
-        """End the cooldown of a resource. Its tasks are due now."""
+        """End the cooldown of a resource. Its tasks are due now, and so are the sources that waited for this host.
+
+        Args:
+            resource: The name of the cooldown. That of a host is its name, with its port unless that is the default one
+                (80 for http, 443 for https): ``example.com``, ``example.com:8080``.
+        """
         self._store.end_cooldown(resource)
         self._store.raise_alerts(
             [NewAlert(f"cooldown:{resource}", None, f"{resource}: its cooldown was ended by hand")]

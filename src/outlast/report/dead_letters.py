@@ -35,6 +35,7 @@ STATUS_TEXTS: dict[str, str] = {
 
 _MAX_NUMBERS_SHOWN = 10
 _CANARIES = 11  # one, then ten
+_LAST_STAGE = 2  # the rest
 _COMMAND_OPTIONS = ("task", "queue", "category", "reason", "group", "since", "until", "text")
 
 
@@ -155,6 +156,7 @@ class ReplayLine(NamedTuple):
         told: Its progress, in a sentence or two.
         steps: One first, then ten, then the rest; empty for a replay without a canary.
         rate: The rate, in words.
+        failures: The failures that stop it, in words.
         handled: Dead letters that were queued again, or stayed because of a conflict.
         left: Dead letters that are still to be handled.
         percent: Share of dead letters that were handled.
@@ -169,6 +171,7 @@ class ReplayLine(NamedTuple):
     told: str
     steps: tuple[ReplayStage, ...]
     rate: str
+    failures: str
     total: int
     replayed: int
     conflicts: int
@@ -206,6 +209,7 @@ def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
         told=_progress_text(replay, left),
         steps=_replay_steps(replay),
         rate=rate_text(replay.rate),
+        failures=_failures_text(replay),
         total=replay.total,
         replayed=replay.replayed,
         conflicts=replay.conflicts,
@@ -271,7 +275,7 @@ def _progress_text(replay: Replay, left: int) -> str:
         case ReplayState.DONE:
             return f"{queued}{stayed}" if replay.total else "There was nothing to replay."
         case ReplayState.STOPPED:
-            return f"It stopped because one of its tasks failed. {queued}{stayed}{rest}"
+            return f"It stopped because {_failed_words(replay)} failed. {queued}{stayed}{rest}"
         case ReplayState.CANCELLED:
             return f"It was stopped by hand. {queued}{stayed}{rest}"
         case ReplayState.RUNNING:
@@ -289,7 +293,20 @@ def _running_text(replay: Replay, left: int) -> str:
         )
     start = "The first ones succeeded. The rest is queued again" if replay.canary else "All are queued again"
     remaining = f"; about {span(left / replay.rate)} left" if replay.rate and left > replay.rate else ""
-    return f"{start}, {rate_text(replay.rate)}{remaining}. A failure stops it."
+    return f"{start}, {rate_text(replay.rate)}{remaining}. {_failures_text(replay)}."
+
+
+def _failures_text(replay: Replay) -> str:
+    allowed = replay.allowed_failures
+    if allowed is None:
+        return "Failures do not stop it"
+    return f"More than {counted(allowed, 'failure')} stop it" if allowed else "A failure stops it"
+
+
+def _failed_words(replay: Replay) -> str:
+    allowed = replay.allowed_failures
+    is_rest = not replay.canary or replay.stage == _LAST_STAGE
+    return f"more than {count(allowed)} of its tasks" if allowed and is_rest else "one of its tasks"
 
 
 def _replay_steps(replay: Replay) -> tuple[ReplayStage, ...]:

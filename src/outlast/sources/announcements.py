@@ -57,7 +57,7 @@ class CycleSummary(NamedTuple):
 
     Attributes:
         cycle: Its numbers, of all monitors together.
-        transitions: Number of sources whose state changed at its end.
+        transitions: Number of sources whose state this monitor changed: by a result or at the end of the cycle.
         broken_callbacks: How often `on_change` raised an error in this monitor.
         seconds: Its duration.
     """

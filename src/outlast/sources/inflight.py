@@ -21,7 +21,7 @@ _Results = dict[int, tuple[int | None, ChangeSource]]
 
 async def write_results(
     ask: "Callable[..., Awaitable[Any]]", store: Sources, rules: SourceRules, results: _Results
-) -> bool:
+) -> int:
     """Write results and announce the transitions. Written results are removed from `results`.
 
     Args:
@@ -31,19 +31,19 @@ async def write_results(
         results: The results of the polls, by source.
 
     Returns:
-        Whether the state of a source has changed.
+        Number of sources whose state has changed.
 
     Raises:
         Exception: If the store is down, or does not even accept that a source is deferred.
     """
     if not results:
-        return False
+        return 0
     answer: list[Transition] | Exception = await ask(_try_write, store, results)
     if not isinstance(answer, Exception):
         results.clear()
         announce_transitions(answer)
-        return bool(answer)
-    changed = False
+        return len(answer)
+    changed = 0
     for number in sorted(results):
         epoch, change = results[number]
         answer = await ask(_try_write, store, {number: (epoch, change)})
@@ -56,7 +56,7 @@ async def write_results(
             log.error("the store refused the result of source %d; the source is deferred: %s", number, refusal)
         del results[number]
         announce_transitions(answer)
-        changed = changed or bool(answer)
+        changed += len(answer)
     return changed
 
 
@@ -80,6 +80,9 @@ class InflightSources:
 
     Args:
         poller: Polls a source.
+
+    Attributes:
+        transitions: Number of sources whose state has changed with a result that was written.
     """
 
     def __init__(self, poller: Poller) -> None:
@@ -87,6 +90,7 @@ class InflightSources:
         self._results: _Results = {}
         self._is_ending = False
         self.poller = poller
+        self.transitions = 0
 
     @property
     def busy(self) -> int:

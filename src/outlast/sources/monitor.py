@@ -312,7 +312,8 @@ class Monitor:
                     closed = await self._closed(cycle)
                     if closed is not None:
                         seconds, broken = clock.monotonic() - began, inflight.poller.broken_callbacks
-                        summary = CycleSummary(closed.cycle, len(closed.transitions), broken, seconds)
+                        transitions = inflight.transitions + len(closed.transitions)
+                        summary = CycleSummary(closed.cycle, transitions, broken, seconds)
                         log.info("%s", summary, extra={"cycle": cycle.id, "profile": self.profile.name})
                         return summary
                     if not waits:
@@ -338,7 +339,8 @@ class Monitor:
         room = min(at_once * _BUSY_PER_SLOT - inflight.busy, at_once * _MAX_HELD_PER_SLOT - inflight.held, _BATCH)
         if room <= 0:
             return []
-        taken = await self._asked(self.store.claim_sources, cycle.id, self._id, room, self._lease)
+        lease = clock.lease_seconds(self._lease)
+        taken = await self._asked(self.store.claim_sources, cycle.id, self._id, room, lease)
         inflight.take(taken)
         return taken
 
@@ -369,6 +371,7 @@ class Monitor:
                 raise
             await self._pause(error)
             return
+        inflight.transitions += changed
         if changed and self.delivery is not None:
             self.delivery.wake()
 
@@ -409,7 +412,7 @@ class Monitor:
         while True:
             await asyncio.sleep(self._lease / 3)
             try:
-                await self._in_thread(self.store.renew_sources, self._id, self._lease)
+                await self._in_thread(self.store.renew_sources, self._id, clock.lease_seconds(self._lease))
             except Exception as error:  # noqa: BLE001  # any error of the database; retried later
                 self._complain(error)
 

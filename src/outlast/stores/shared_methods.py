@@ -2,10 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any, TypeVar, cast
 
 from outlast.decide.breaker import OPENED_BY_HAND, OPENED_ELSEWHERE
 from outlast.decide.source_health import SourceState
+from outlast.http.settings import host_of
 from outlast.ports.external_attempts import DEFAULT_REPORTER, AttemptState
 from outlast.ports.job_rows import Run, TargetRow, TargetStatus
 from outlast.ports.read_rows import MOST_COUNTED, BreakerOpening, BreakerOrder, FailureGroup, FlowPoint
@@ -21,7 +23,7 @@ from outlast.ports.rows import (
     TaskFilter,
     WorkerRow,
 )
-from outlast.ports.source_rows import Alert, Poll, Source, SourceFilter
+from outlast.ports.source_rows import Alert, Poll, Source, SourceChange, SourceFilter, Sources
 from outlast.ports.triage import PayloadEdit, Replay, ReplayState
 from outlast.stores.counters import event_totals
 from outlast.stores.row_reader import RowReader
@@ -159,6 +161,15 @@ class SharedAttempts(ABC):
         return int(rows[0][0]) if rows else None
 
 
+def _waits_for(source: Source, host: str) -> bool:
+    is_deferred = source.is_active and source.not_before is not None and source.leased_until is None
+    return is_deferred and host_of(source.url) == host
+
+
+def _due_change(source: Source, host: str, now: datetime) -> SourceChange | None:
+    return SourceChange(source._replace(next_poll_at=now, not_before=None)) if _waits_for(source, host) else None
+
+
 class SharedFlowControl:
     """Parts of `Workers`, `Queues`, `Cooldowns` and `Breakers`."""
 
@@ -175,6 +186,13 @@ class SharedFlowControl:
     def cooldowns(self) -> list[Cooldown]:
         """Return the cooldowns that run now."""
         return self.db.select(Cooldown, "cooldowns")
+
+    def _release_sources(self, host: str) -> None:
+        """Make the sources due that were deferred until this host may be called; those being polled do not change."""
+        store = cast("Sources", self)
+        waiting = [each.id for each in store.sources(SourceFilter(text=host)) if _waits_for(each, host)]
+        if waiting:
+            store.change_sources(dict.fromkeys(waiting, (None, lambda source, now: _due_change(source, host, now))))
 
     def forget_breakers(self, process: str) -> None:
         """Delete the breaker states of a process that ends."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from outlast.clock import TEST_LEASE
 from outlast.errors import ConfigError, LeaseLostError
 from outlast.failure import first_line
 from outlast.ports.rows import DeadLetter, DeadLetterFilter, Kind, Status, TaskFilter
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from outlast.queue.worker import Worker
 
 
-_LEASE = 1e8  # seconds; the clock may advance by hours while a task runs, and its worker must not lose the lease
 _POLL = 0.01  # seconds between two polls, shorter than usual
 _PAGE = 10_000
 _IDLE = 100  # rounds without an attempt until it fails
@@ -101,7 +101,7 @@ async def drain_async(app: "App", *, limit: int = 1000, concurrency: int = 10, p
         while True:
             _expire_dead_workers(store)
             worker = counter.worker = app.worker(concurrency=concurrency)
-            worker.settings = worker.settings._replace(lease=_LEASE)
+            worker.settings = worker.settings._replace(lease=TEST_LEASE)
             await worker.drain_async()
             counter.add(worker.outcomes)
             counter.check()

@@ -165,8 +165,8 @@ class NoticeSigner:
 
 AUDITED_FIELDS = frozenset(
     [
-        *("all", "before", "canary", "category", "for", "group", "minutes", "name", "number", "queue", "rate"),
-        *("reason", "replay", "resource", "since", "state", "task", "text", "until"),
+        *("all", "before", "canary", "category", "for", "group", "max_failures", "minutes", "name", "number"),
+        *("queue", "rate", "reason", "replay", "resource", "since", "state", "task", "text", "until"),
     ]
 )
 """Form fields whose values go to the audit log; of all others, which may contain arguments, only the names do."""

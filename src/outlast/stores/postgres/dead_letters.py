@@ -67,7 +67,11 @@ class PostgresDeadLetters(SharedDeadLetters):
         """Start a replay, from the oldest matching dead letter to the newest."""
         with self.db.transaction() as cursor:
             total, oldest, newest = self._count_matches(cursor, new.which)
-            values = new._asdict() | {"which": write_filter(new.which), "total": total, "newest": newest}
+            values = new._asdict() | {
+                "which": write_filter(new.which, new.max_failures),
+                "total": total,
+                "newest": newest,
+            }
             (replay,) = cursor.select(Replay, "add_replay", values | {"cursor": max(oldest - 1, 0)})
         return replay
 
@@ -114,10 +118,10 @@ class PostgresDeadLetters(SharedDeadLetters):
             cursor.change("save_replay_progress", {**values, "conflict_ids": conflicts})
         return ReplayStep(replayed, len(conflicts), more=reached < replay.newest)
 
-    def canaries(self, number: int) -> Canaries:
-        """Return the outcome of the canaries of a replay."""
-        live, done, dead, error = self.db.fetch("canaries", {"id": number})[0]
-        return Canaries(live, done, dead, error or "")
+    def canaries(self, number: int, most: int = 1) -> Canaries:
+        """Return the outcome of the canaries of a replay, and its failures."""
+        live, done, dead, error, failed = self.db.fetch("canaries", {"id": number, "most": most})[0]
+        return Canaries(live, done, dead, error or "", failed)
 
     def resume_replay(self, number: int) -> Replay | None:
         """Resume a replay from its first stage."""

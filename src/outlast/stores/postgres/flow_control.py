@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from outlast import clock
 from outlast.decide.limits import FIRST_MEAN, Candidate, LimitState, ResourceLimit, admit_candidates, retry_places
 from outlast.ports.read_rows import SILENT_AFTER, BreakerOrder, BreakerRow
-from outlast.ports.rows import NewTask
+from outlast.ports.rows import Enqueued, NewTask
 from outlast.ports.store import LimitRequest, LimitRow
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, in_utc
 from outlast.stores.postgres.tasks import add_tasks
@@ -54,6 +54,7 @@ class PostgresFlowControl(SharedFlowControl):
         """End a cooldown by hand."""
         self.db.change("end_cooldown", {"resource": resource, "late": COOLDOWN_TAIL})
         self.db.fetch("notify")
+        self._release_sources(resource)
 
     def now(self) -> datetime:
         """Return the server's time."""
@@ -68,14 +69,16 @@ class PostgresFlowControl(SharedFlowControl):
         """Return the periodic tasks that are due."""
         return [(name, in_utc(due)) for name, due in self.db.fetch("due_periodic", {"names": list(names)})]
 
-    def run_periodic(self, name: str, due: datetime, seconds: float, task: NewTask) -> bool:
-        """Enqueue a periodic task, unless another worker has already done so."""
-        values = {"name": name, "due": due, "seconds": float(seconds)}
+    def run_periodic(
+        self, name: str, due: datetime, seconds: float, task: NewTask, *, wait: bool = False
+    ) -> Enqueued | None:
+        """Enqueue a periodic task, unless another worker has already done so, or it has to wait."""
+        values = {"name": name, "due": due, "seconds": float(seconds), "wait": wait}
+        values |= {"task_type": task.task_type, "unique_key": task.unique_key}
         with self.db.transaction() as cursor:
             if cursor.change("run_periodic", values) != 1:
-                return False
-            add_tasks(cursor, [task])
-        return True
+                return None
+            return add_tasks(cursor, [task])[0]
 
     def admit(self, requests: Sequence[LimitRequest]) -> dict[int, float]:
         """Admit claimed tasks as far as the limits of their resources allow."""

@@ -91,7 +91,12 @@ class SqliteDeadLetters(SharedDeadLetters):
     def add_replay(self, new: NewReplay) -> Replay:
         """Start a replay. The matching dead letters are counted first, without blocking writers."""
         total, newest, cursor = self._count_matches(new.which)
-        values = new._asdict() | {"which": write_filter(new.which), "total": total, "newest": newest, "cursor": cursor}
+        values = new._asdict() | {
+            "which": write_filter(new.which, new.max_failures),
+            "total": total,
+            "newest": newest,
+            "cursor": cursor,
+        }
         (row,) = self.db.fetch_changed("add_replay", values)
         return read_row(Replay, row)
 
@@ -141,11 +146,11 @@ class SqliteDeadLetters(SharedDeadLetters):
 
         return self.db.write(work)
 
-    def canaries(self, number: int) -> Canaries:
-        """Return the outcome of the canaries of a replay."""
-        ((live, done, dead, ended),) = self.db.fetch("canaries", {"id": number})
+    def canaries(self, number: int, most: int = 1) -> Canaries:
+        """Return the outcome of the canaries of a replay, and its failures."""
+        ((live, done, dead, ended, failed),) = self.db.fetch("canaries", {"id": number, "most": most})
         task_id, error = json.loads(dead or ended or '[null, ""]')
-        return Canaries(live, done, task_id, error)
+        return Canaries(live, done, task_id, error, failed)
 
     def resume_replay(self, number: int) -> Replay | None:
         """Resume a replay from its first stage."""

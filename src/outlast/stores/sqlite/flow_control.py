@@ -7,7 +7,7 @@ from sqlite3 import Connection
 from outlast import clock
 from outlast.decide.limits import LimitState, ResourceLimit, admit_candidates, retry_places
 from outlast.ports.read_rows import SILENT_AFTER, BreakerOrder, BreakerRow
-from outlast.ports.rows import NewTask
+from outlast.ports.rows import Enqueued, NewTask
 from outlast.ports.store import LimitRequest, LimitRow
 from outlast.stores.rules import COOLDOWN_TAIL, LIMIT_SHOWN_FOR, CooldownState, busy_slots, limit_row, merge_cooldown
 from outlast.stores.shared_methods import SharedFlowControl
@@ -75,6 +75,7 @@ class SqliteFlowControl(SharedFlowControl):
             execute(connection, "delete_cooldown", values)
 
         self.db.write(work)
+        self._release_sources(resource)
 
     def now(self) -> datetime:
         """Return the current time."""
@@ -90,16 +91,19 @@ class SqliteFlowControl(SharedFlowControl):
         """Return the periodic tasks that are due."""
         return [(name, to_datetime(due)) for name, due in self.db.fetch("due_periodic") if name in names]
 
-    def run_periodic(self, name: str, due: datetime, seconds: float, task: NewTask) -> bool:
-        """Enqueue a periodic task, unless another worker has already done so."""
+    def run_periodic(
+        self, name: str, due: datetime, seconds: float, task: NewTask, *, wait: bool = False
+    ) -> Enqueued | None:
+        """Enqueue a periodic task, unless another worker has already done so, or it has to wait."""
         now = now_ms()
         values = {"name": name, "due": round(due.timestamp() * 1000), "now": now, "next": now + milliseconds(seconds)}
 
-        def work(connection: Connection) -> bool:
+        values |= {"wait": wait, "task_type": task.task_type, "unique_key": task.unique_key}
+
+        def work(connection: Connection) -> Enqueued | None:
             if execute(connection, "run_periodic", values).rowcount != 1:
-                return False
-            add_tasks(connection, [task], now)
-            return True
+                return None
+            return add_tasks(connection, [task], now)[0]
 
         return self.db.write(work)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from outlast.errors import ConfigError
 from outlast.ports.rows import DeadLetterFilter
@@ -29,7 +30,7 @@ _PATH = "/replays"
 _NEW_PAGE = "new_replay"
 _GROUPS = 20
 _REPLAY_VIEW = re.compile(r"replay-([1-9]\d{0,18})", re.ASCII)
-_FIELDS = frozenset([*DEAD_LETTER_PARAMS, "all", "before", "canary", "rate", "why"])
+_FIELDS = frozenset([*DEAD_LETTER_PARAMS, "all", "before", "canary", "max_failures", "rate", "why"])
 _NO = frozenset(["0", "false", "no"])
 _YES = frozenset(["1", "true", "yes"])
 
@@ -146,6 +147,7 @@ def start_replay(request: PageRequest) -> ActionResult:
         replay = request.app.dead_letters.replay_later(
             canary=_flag_text(sent, "canary") not in _NO,
             rate=sent.get("rate", "").strip() or None,
+            max_failures=_whole_number(sent.get("max_failures", "").strip()),
             who=request.who,
             why=request.text("why"),
             **_filter_arguments(criteria),
@@ -154,6 +156,11 @@ def start_replay(request: PageRequest) -> ActionResult:
         raise FormError(str(error), _NEW_PAGE, query) from None
     message = f"replay {replay.id} has started: {counted(replay.total, 'dead letter')}"
     return ActionResult(message, f"{_PATH}/{replay.id}", {"number": replay.id, "total": replay.total})
+
+
+def _whole_number(text: str) -> Any:
+    """Return a number; a text that is not one is returned as it is, and refused with the other settings."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else text or None
 
 
 def _flag_text(sent: Query, name: str) -> str:

@@ -112,9 +112,12 @@ ON CONFLICT DO NOTHING
 SELECT name, next_run_at FROM {schema}periodic WHERE next_run_at <= now() AND name = ANY (%(names)s::text[]) ORDER BY name
 
 -- name: run_periodic
--- The due time is the fence: a second caller changes nothing.
+-- The due time is the fence: a second caller changes nothing. A run that waits for the one before it stays due.
 UPDATE {schema}periodic SET next_run_at = now() + make_interval(secs => %(seconds)s), last_run_at = now()
-WHERE name = %(name)s AND next_run_at = %(due)s
+WHERE name = %(name)s AND next_run_at = %(due)s AND NOT (%(wait)s::boolean AND EXISTS (
+    SELECT 1 FROM {schema}task_queue
+    WHERE task_type = %(task_type)s AND unique_key = %(unique_key)s::text AND status IN ('QUEUED', 'RUNNING', 'PARKED')
+))
 
 -- name: server_time
 -- Schedules use the clock of the server, so that all workers agree.

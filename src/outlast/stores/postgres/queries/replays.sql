@@ -1,6 +1,6 @@
 -- part: replay_columns
 id, which, canary, rate, state, stage, total, newest, cursor, replayed, conflicts, conflict_ids, stopped_by, who, reason,
-    epoch, created_at, updated_at, ended_at
+    epoch, created_at, updated_at, ended_at, substring(which FROM '"max_failures": ([0-9]+)')::bigint
 
 -- name: add_replay
 -- `bound` keeps the first value of `newest`, which resuming may raise.
@@ -122,7 +122,8 @@ WHERE id = %(id)s
 
 -- name: canaries
 -- A dead letter of any task of the replay, or a canary that was cancelled or discarded and so left no dead letter.
-SELECT live, done, bad.task_id, bad.error
+SELECT live, done, bad.task_id, bad.error,
+    (SELECT count(*) FROM (SELECT 1 FROM {schema}dead_letter_queue WHERE replay_id = %(id)s LIMIT %(most)s) AS failures)
 FROM (
     SELECT count(*) FILTER (WHERE status IN ('QUEUED', 'RUNNING', 'PARKED')) AS live,
         count(*) FILTER (WHERE status = 'DONE') AS done

@@ -37,5 +37,9 @@ INSERT INTO periodic (name, next_run_at) VALUES (?, ?) ON CONFLICT DO NOTHING
 SELECT name, next_run_at FROM periodic WHERE next_run_at <= :now
 
 -- name: run_periodic
--- The due time is the fence: a second caller changes nothing.
-UPDATE periodic SET next_run_at = :next, last_run_at = :now WHERE name = :name AND next_run_at = :due
+-- The due time is the fence: a second caller changes nothing. A run that waits for the one before it stays due.
+UPDATE periodic SET next_run_at = :next, last_run_at = :now
+WHERE name = :name AND next_run_at = :due AND NOT (:wait AND EXISTS (
+    SELECT 1 FROM task_queue
+    WHERE task_type = :task_type AND unique_key = :unique_key AND status IN ('QUEUED', 'RUNNING', 'PARKED')
+))

@@ -1,6 +1,6 @@
 -- part: replay_columns
 id, which, canary, rate, state, stage, total, newest, cursor, replayed, conflicts, conflict_ids, stopped_by, who,
-    reason, epoch, created_at, updated_at, ended_at
+    reason, epoch, created_at, updated_at, ended_at, json_extract(which, '$.max_failures')
 
 -- name: add_replay
 -- `bound` keeps the first value of `newest`, which resuming may raise.
@@ -71,6 +71,12 @@ SELECT
     (
         SELECT json_array(id, 'it was ' || lower(status)) FROM mine
         WHERE status IN ('CANCELLED', 'DISCARDED') ORDER BY id LIMIT 1
+    ),
+    (
+        SELECT count(*) FROM (
+            SELECT 1 FROM dead_letter_queue INDEXED BY dead_letter_queue_replays
+            WHERE replay_id = :id AND id > (SELECT forgiven FROM replays WHERE replays.id = :id) LIMIT :most
+        )
     )
 
 -- name: clear_finished_canaries
