@@ -102,10 +102,10 @@ def test_success_tells_nothing(heard, caplog):
 def test_kinds_and_the_end_of_a_subscription():
     seen = []
     stop = outlast.subscribe(seen.append, events.Recovered, events.GaveUp)
-    outlast.call(failing(fetch, [NetworkError("x")]))
+    outlast.call(failing(fetch, [NetworkError("x")]), policy=RetryPolicy())
     stop()
     stop()
-    outlast.call(failing(fetch, [NetworkError("x")]))
+    outlast.call(failing(fetch, [NetworkError("x")]), policy=RetryPolicy())
     assert [type(event) for event in seen] == [events.Recovered]
     assert not bus.subscribers
 
@@ -117,7 +117,7 @@ def test_pitfall_18_one_broken_subscriber_keeps_nothing_from_the_others(caplog):
         raise RuntimeError("subscriber")
 
     stops = [outlast.subscribe(broken), outlast.subscribe(seen.append, events.Recovered)]
-    outlast.call(failing(fetch, [NetworkError("x")]))
+    outlast.call(failing(fetch, [NetworkError("x")]), policy=RetryPolicy())
     for stop in stops:
         stop()
     assert len(seen) == 1
@@ -127,7 +127,7 @@ def test_pitfall_18_one_broken_subscriber_keeps_nothing_from_the_others(caplog):
 class TestLog:
     def test_w7_a_warning_before_every_wait_with_the_traceback_at_debug(self, caplog):
         caplog.set_level(logging.DEBUG, "outlast")
-        outlast.call(failing(fetch, [NetworkError("refused")]))
+        outlast.call(failing(fetch, [NetworkError("refused")]), policy=RetryPolicy())
         warning, debug = caplog.records
         assert (warning.levelname, warning.name, warning.exc_info) == ("WARNING", "outlast.retry", None)
         assert "attempt 1 of 3 failed (network), retrying in 1 s: NetworkError: refused" in warning.getMessage()
@@ -140,7 +140,7 @@ class TestLog:
         unsubscribe = outlast.subscribe(lambda event: 1 / 0)
         try:
             with pytest.raises(NetworkError):
-                outlast.call(failing(fetch, [NetworkError("postgres://bob:hunter2pw@db/x")] * 3))
+                outlast.call(failing(fetch, [NetworkError("postgres://bob:hunter2pw@db/x")] * 3), policy=RetryPolicy())
         finally:
             unsubscribe()
         with pytest.raises(NetworkError):
@@ -150,7 +150,7 @@ class TestLog:
         assert "hunter2pw" not in caplog.text
 
     def test_no_text_can_pretend_to_be_a_record_of_its_own(self, caplog):
-        outlast.call(failing(fetch, [NetworkError("x\nCRITICAL:root:forged")]))
+        outlast.call(failing(fetch, [NetworkError("x\nCRITICAL:root:forged")]), policy=RetryPolicy())
         assert "\n" not in caplog.records[0].getMessage()
 
     def test_a_call_that_gives_up_at_once_because_of_a_long_wait_is_logged(self, caplog):
@@ -164,7 +164,7 @@ class TestLog:
             outlast.subscribe(handler, *kinds)
 
     def test_e9_its_keys(self, caplog):
-        outlast.call(failing(fetch, [NetworkError("refused")]))
+        outlast.call(failing(fetch, [NetworkError("refused")]), policy=RetryPolicy())
         record = vars(caplog.records[0])
         assert record.keys() >= E9_KEYS | {"delay", "call"}
         assert {key: record[key] for key in ("attempt", "max_attempts", "error_category", "exception_name")} == {
@@ -203,20 +203,20 @@ class TestLog:
 
         own = Own("own")
         monkeypatch.setattr("outlast.run.logs._log", lambda: own)
-        outlast.call(failing(fetch, [NetworkError("refused")]))
+        outlast.call(failing(fetch, [NetworkError("refused")]), policy=RetryPolicy())
         ((level, text, extra),) = written
         assert (level, extra["call"]) == (logging.WARNING, extra["call"])
         assert "attempt 1 of 3 failed" in text
 
     def test_where_a_record_comes_from(self, caplog):
-        outlast.call(failing(fetch, [NetworkError("refused")]))
+        outlast.call(failing(fetch, [NetworkError("refused")]), policy=RetryPolicy())
         record = caplog.records[0]
         assert (record.filename, record.module) == ("logs.py", "logs")
         assert record.lineno > 0
 
     def test_giving_up_is_told_once_and_only_after_retries(self, caplog):
         with pytest.raises(NetworkError):
-            outlast.call(failing(fetch, [NetworkError("x")] * 3))
+            outlast.call(failing(fetch, [NetworkError("x")] * 3), policy=RetryPolicy())
         assert [record.getMessage().partition(": ")[2][:12] for record in caplog.records] == [
             "attempt 1 of",
             "attempt 2 of",
@@ -224,9 +224,9 @@ class TestLog:
         ]
         caplog.clear()
         with pytest.raises(PermanentError):
-            outlast.call(failing(fetch, [PermanentError("x")]))
+            outlast.call(failing(fetch, [PermanentError("x")]), policy=RetryPolicy())
         assert caplog.records == []
 
     def test_secrets_are_masked(self, caplog):
-        outlast.call(failing(fetch, [NetworkError("https://me:hunter2@host/ refused")]))
+        outlast.call(failing(fetch, [NetworkError("https://me:hunter2@host/ refused")]), policy=RetryPolicy())
         assert "hunter2" not in caplog.text + str(vars(caplog.records[0]))
