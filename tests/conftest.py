@@ -25,6 +25,13 @@ def pytest_configure(config):
     )
 
 
+@pytest.fixture(autouse=True)
+def new_second_of_log_lines():
+    """Begin each test with a new second for the log lines that are limited to so many a second."""
+    if logs := sys.modules.get("outlast.run.logs"):
+        logs.flush_line_limits()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Keep together what shares the fixtures of a module, so that one process of the test run makes them once."""

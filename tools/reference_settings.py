@@ -35,8 +35,8 @@ UNTOLD = "(describe it in tools/reference_settings.py)"
 # Keys that accept less in the file than in code.
 IN_A_FILE = {
     "url": "`sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://…` or `memory://`.",
-    "notify": "Where alerts go: addresses of Slack webhooks, or Apprise URLs (extra `notify`). Without any, alerts "
-    "are logged.",
+    "notify": "Where alerts go: addresses of Slack webhooks, `json+https://…`, or Apprise URLs (extra `notify`). "
+    "Without any, alerts are logged.",
     "max_retries": "Older name of `max_attempts`: it counts calls too, and 0 and 1 both mean one call.",
     "retry_on": 'Categories that are retried. Without it, or with `"retryable"`, those that the classifier calls '
     "retryable; `[]` retries nothing.",

@@ -71,8 +71,8 @@ class App:
             share of the memory of the machine or its container. None for no limit.
         suspect_timeout: Seconds for such an isolated run if the task has no timeout. None for no limit.
         spool: Folder for outcomes that a worker could not store before it had to stop.
-        notify: Where alerts go: Slack webhook URLs, Apprise URLs (extra ``notify``), or functions that take a message.
-            Without any, alerts are logged.
+        notify: Where alerts go: Slack webhook URLs, ``json+https://…`` for a server that takes JSON, Apprise URLs
+            (extra ``notify``), or functions that take a message. Without any, alerts are logged.
         notify_private: Whether webhooks may use private IP addresses.
     """
 
@@ -233,7 +233,7 @@ class App:
         known = dict.fromkeys([DEFAULT_QUEUE, *(each.queue for each in self.tasks_by_name.values())])
         where = [queues] if isinstance(queues, str) else queues or list(known)
         made = Worker(self.store, self.tasks_by_name, where, concurrency, self.settings, self.schedule, name)
-        made.limits, made.delivery = self.limits, self.deliverer() if self.channels else None
+        made.limits, made.delivery = self.limits, self.deliverer()
         return made
 
     def monitor(  # noqa: PLR0913  # its settings
@@ -383,6 +383,7 @@ class App:
                 etl=etl,
                 mode=mode,
                 keep=self.keep_runs,
+                delivery=self.deliverer(),
             )
             return made
 

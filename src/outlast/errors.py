@@ -7,6 +7,7 @@ be pickled, so they can cross a process boundary.
     ├── JobLockedError               another process runs the job at the moment
     ├── ConfigError                  a setting or rule is not valid (also a ValueError)
     ├── LeaseLostError               a worker lost its lease; other workers have its tasks now
+    ├── TaskFailedError              a task whose result was asked for failed or was cancelled
     └── SchemaError                  the tables are missing, or of an unsupported version
 
     WorkerError                      base of the errors that your code raises
@@ -31,6 +32,10 @@ be pickled, so they can cross a process boundary.
         ├── BodyTooLargeError        the response is too large
         └── ContentError             the response cannot be used: not a feed, or a part is missing
 """
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.failure import Failure
 
 __all__ = [
     "AbortJob",
@@ -57,6 +62,7 @@ __all__ = [
     "RetryableError",
     "SchemaError",
     "SkipTarget",
+    "TaskFailedError",
     "TemporaryAPIError",
     "WorkerError",
 ]
@@ -129,6 +135,24 @@ class SchemaError(OutlastError):
             f"the tables have version {self.found}, this Outlast supports versions up to {self.known}: a newer Outlast "
             "has migrated them; upgrade this one"
         )
+
+
+class TaskFailedError(OutlastError):
+    """A task has no result, because it became a dead letter or was cancelled.
+
+    Args:
+        task_id: Id of the task.
+        message: What happened.
+        failure: The failure that ended it; None if it was cancelled.
+    """
+
+    def __init__(self, task_id: int, message: str, failure: "Failure | None" = None) -> None:
+        super().__init__(task_id, message, failure)
+        self.task_id, self.message, self.failure = task_id, message, failure
+
+    def __str__(self) -> str:
+        """Return what happened."""
+        return self.message
 
 
 class WorkerError(Exception):

@@ -11,6 +11,10 @@ _NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 _UNIT = r"(?:(s)(?:ec|econd)?|(m)(?:in|inute)?|(h)(?:our)?|(d)(?:ay)?|(w)(?:eek)?)"
 _DURATION = re.compile(rf"{_NUMBER}\s*{_UNIT}?")
 _RATE = re.compile(rf"{_NUMBER}\s*(?:/\s*(?!w){_UNIT})?")
+DISPLAY_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+"""The units in which durations are shown, and their seconds."""
+_DECIMALS_BELOW = 10.0  # seconds
+_MS_BELOW = 0.1  # seconds
 _LONGEST = 100 * 366 * 86400.0  # seconds
 _SLOWEST, _FASTEST = 1e-6, 1e5  # per second
 
@@ -62,6 +66,29 @@ def rate_words(rate: float) -> str:
     unit = _shortest_unit(rate)
     number = f"{rate:g}" if unit == "s" else f"{rate * _SECONDS[unit]:.3g}"
     return f"{number} per {_WORDS[unit]}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration with three significant digits, never with an exponent: ``84 ms``, ``1.5 s``, ``240 s``."""
+    if 0 < seconds < _MS_BELOW:
+        return f"{round(seconds * 1000, 3):.3g} ms"
+    return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"  # noqa: PLR2004  # three digits are enough
+
+
+def span(seconds: float) -> str:
+    """Return a duration in at most two units: ``84 ms``, ``0.4 s``, ``12 s``, ``3 min``, ``2 h 5 min``, ``4 d``."""
+    if seconds < _MS_BELOW:
+        return format_seconds(max(seconds, 0.0))
+    if seconds < _DECIMALS_BELOW:
+        return f"{seconds:.2g} s"
+    whole = round(seconds)
+    for place, (unit, size) in enumerate(DISPLAY_UNITS):
+        if whole >= size:
+            many, rest = divmod(whole, size)
+            below, small = DISPLAY_UNITS[place + 1] if place + 1 < len(DISPLAY_UNITS) else ("", 0)
+            second = rest // small if small and many < _DECIMALS_BELOW else 0
+            return f"{many} {unit} {second} {below}" if second else f"{many} {unit}"
+    return f"{whole} s"
 
 
 def _unit_seconds(found: re.Match[str]) -> float:

@@ -28,6 +28,14 @@ def deliver(store, limit=100):
     return claimed
 
 
+def claim_all(store):
+    """Claim and settle until nothing is due; return all."""
+    found = []
+    while claimed := deliver(store):
+        found += claimed
+    return found
+
+
 def test_a_new_alert(store):
     before = store.now()
     (alert,) = store.raise_alerts([news("disabled")])
@@ -43,6 +51,7 @@ def test_a_new_alert(store):
         None,
         None,
         alert.created_at,
+        None,
     )
     assert type(alert.kind) is AlertKind
     assert before <= alert.created_at <= store.now()
@@ -78,7 +87,7 @@ def test_several_at_once_are_decided_one_after_the_other(store):
         ("source:1", "changed", "b"),
         ("source:1", "recovered", None),
     ]
-    assert store.alerts() == raised[::-1]
+    assert [alert._replace(since=None) for alert in store.alerts()] == raised[::-1]
 
 
 def test_many_who_tell_the_same_tell_it_once(store, place):
@@ -242,7 +251,8 @@ def test_the_last_of_each_key(store):
     assert store.last_alerts([]) == store.last_alerts(["a"]) == {}
     raised = store.raise_alerts([news("x", key="a"), news("y", key="a"), news("x", key="b"), news(None, key="b")])
     store.raise_alerts([news("x", key=str(number)) for number in range(60)])
-    assert store.last_alerts(["a", "b", "a", "c"]) == {"a": raised[1], "b": raised[3]}
+    ended = raised[3]._replace(since=raised[2].created_at)
+    assert store.last_alerts(["a", "b", "a", "c"]) == {"a": raised[1], "b": ended}
     named = store.raise_alerts([NewAlert(name, name, name) for name in NAMES])
     assert store.last_alerts(NAMES) == {alert.key: alert for alert in named}
 
@@ -276,8 +286,27 @@ def test_old_alerts_are_deleted_but_not_what_is_open(store):
         claimed = [alert for alert in store.claim_alerts(10, 60) if alert.key != "waiting"]
         store.settle_alerts([AlertResult(alert.id, alert.epoch, (), None) for alert in claimed])
     assert store.prune_alerts(LATER) == 0, "they are not old"
-    assert store.prune_alerts(-1) == 3
-    assert sorted((alert.key, alert.state) for alert in store.alerts()) == [("source:1", "b"), ("waiting", "c")]
+    assert store.prune_alerts(-1) == 2
+    assert sorted((alert.key, alert.state) for alert in store.alerts()) == [
+        ("source:1", "a"),  # since when it lasts
+        ("source:1", "b"),
+        ("waiting", "c"),
+    ]
     assert store.prune_alerts(-1) == 0
     assert store.raise_alerts([news("b")]) == [], "it is known what was told last"
     assert kinds(store.raise_alerts([news("a", key="well")])) == ["first"]
+
+
+def test_what_has_recovered_knows_since_when_it_lasted(store):
+    """From the first alert of the same episode: neither from a change or reminder, nor from an earlier episode."""
+    store.raise_alerts([news("a")])
+    store.raise_alerts([news(None)])
+    (first,) = store.raise_alerts([news("a")])
+    store.raise_alerts([news("b")])
+    claim_all(store)
+    store.prune_alerts(-1)
+    store.raise_alerts([news(None)])
+    ended = store.last_alerts(["source:1"])["source:1"]
+    assert (ended.kind, ended.since) == (AlertKind.RECOVERED, first.created_at)
+    assert ended.lasted == (ended.created_at - first.created_at).total_seconds()
+    assert [each.since for each in claim_all(store) if each.id == ended.id] == [first.created_at]

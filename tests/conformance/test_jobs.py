@@ -4,9 +4,11 @@ from datetime import timedelta
 
 import pytest
 
+import outlast
 from conformance.polling import at_once, opened
 from outlast.errors import ConfigError
 from outlast.ports.job_rows import Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.source_rows import NewAlert
 
 SUCCESS, FAILED, DEFERRED, SKIPPED = TargetStatus
 FAILURE = {
@@ -346,3 +348,58 @@ class TestLocks:
         assert store.lock_job("items", "next").held()
         lock.release()
         assert store.job_holder("items") == "next"
+
+
+class TestAlerts:
+    @pytest.fixture
+    def heard(self):
+        return []
+
+    @pytest.fixture
+    def items(self, store, heard, tmp_path):
+        app = outlast.App(store, notify=lambda message: heard.append(message.title), spool=tmp_path / "spool")
+
+        @app.job("items", max_failure_rate=0.1, policy=outlast.RetryPolicy(max_attempts=1))
+        def items(context, target):
+            if target == "stop":
+                raise KeyboardInterrupt
+            if target == "abort":
+                raise outlast.errors.AbortJob("closed")
+            if target == "bad":
+                raise ValueError("no")
+
+        return items
+
+    def test_a_failed_gate_is_told_once_and_the_next_pass_is_the_recovery(self, store, items, heard):
+        assert items.run(["good", "bad"]).exit_code == 1
+        (alert,) = store.alerts()
+        assert (alert.key, alert.kind, alert.state) == ("job:items", "first", "failed")
+        assert alert.delivered_at is not None, "the run delivers at its end"
+        assert alert.text.startswith("items ")
+        assert items.run(["good", "bad"]).exit_code == 1
+        assert items.run(["good"]).exit_code == 0
+        assert items.run(["good"]).exit_code == 0
+        assert [title.partition(": run")[0] for title in heard] == [
+            "job items failed: 1 of 2 targets failed (at most 10 % allowed)",
+            "recovered: job items",
+        ]
+
+    def test_an_aborted_run_is_told(self, items, heard):
+        assert items.run(["abort"]).exit_code == 1
+        assert heard == ["job items failed: aborted: closed, 1 of 1 target failed (at most 10 % allowed)"]
+
+    def test_a_stopped_run_a_dry_one_and_one_without_a_ledger_tell_nothing(self, store, items, heard):
+        with pytest.raises(KeyboardInterrupt):
+            items.run(["stop"])
+        items.run(["bad"], dry_run=True)
+        items.ledger = False
+        items.run(["bad"])
+        assert (store.alerts(), heard) == ([], [])
+
+    def test_the_alert_is_written_with_the_end_of_the_run(self, store):
+        """Both or neither: what a kill in between would leave."""
+        run = begin(store)
+        alerts = [NewAlert("job:items", "failed", "items failed"), NewAlert("k", "s", None)]
+        with pytest.raises(Exception, match=r"(?i)null"):
+            store.end_run(run, RunState.DONE, 1, {}, alerts)
+        assert (store.run(run).state, store.alerts()) == (RunState.RUNNING, [])

@@ -2,6 +2,9 @@
 
 import asyncio
 import errno
+import json
+import pickle
+import re
 import threading
 import time
 
@@ -9,8 +12,11 @@ import httpx
 import pytest
 
 import outlast
+from outlast.observe.json_logs import JsonFormatter
 from outlast.ports.rows import NewTask, Status
+from outlast.ports.source_rows import NewAlert
 from outlast.queue.worker import Worker
+from outlast.testing import fake_clock
 
 NOW = outlast.RetryPolicy(max_attempts=3, retry_on=outlast.RETRYABLE, base_delay=0)
 
@@ -461,3 +467,139 @@ def test_a_child_that_cannot_be_started_keeps_no_slot_of_its_resource(app, monke
     app.worker().drain()
     assert guard.running == 0
     assert app.dead_letters.count() == 1
+
+
+def done_lines(caplog):
+    return [each for each in caplog.records if each.name == "outlast.worker" and each.levelname == "INFO"]
+
+
+def test_a_finished_task_is_a_line_with_its_duration(app, caplog):
+    caplog.set_level("INFO", "outlast.worker")
+
+    @app.task
+    def scrape() -> None:
+        time.sleep(0.02)
+
+    number = scrape.enqueue().id
+    app.worker().drain()
+    (line,) = done_lines(caplog)
+    assert re.fullmatch(rf"scrape {number} done in [0-9.]+ (ms|s)", line.getMessage())
+    assert (line.task_id, line.task_type, line.attempt) == (number, "scrape", 1)
+    assert 0.02 <= line.duration < 30
+    assert json.loads(JsonFormatter().format(line))["duration"] == line.duration
+
+
+def test_more_than_ten_lines_a_second_are_summed_up_and_no_error_is_left_out(app, caplog):
+    caplog.set_level("INFO", "outlast.worker")
+
+    @app.task
+    def fine() -> None: ...
+
+    @app.task
+    def broken() -> None:
+        raise ConnectionError("refused")
+
+    with fake_clock():  # its time stands still
+        fine.enqueue_many([{}] * 40)
+        broken.enqueue_many([{}] * 12)
+        app.worker().drain()
+    texts = [each.getMessage() for each in caplog.records]
+    assert len([text for text in texts if text.startswith("fine ")]) == 10
+    assert "and 30 more tasks done in the same second" in texts, "at the end of the worker at the latest"
+    assert len([text for text in texts if "retrying in" in text]) == 10
+    assert "and 14 more retries and deferrals in the same second" in texts
+    assert len([each for each in caplog.records if each.levelname == "ERROR"]) == 12
+
+
+class TestResults:
+    def test_a_ticket_waits_for_the_result(self, app):
+        begun = threading.Event()
+
+        @app.task(keep_result=60)
+        def add(x: int, y: int) -> int:
+            begun.wait(10)
+            return x + y
+
+        ticket = add.enqueue(1, y=2)
+        number, created = ticket
+        assert (number, created, ticket) == (ticket.id, True, outlast.Enqueued(ticket.id, True))
+        worker = threading.Thread(target=app.worker().drain)
+        worker.start()
+        threading.Timer(0.1, begun.set).start()
+        assert ticket.result(timeout=30) == 3
+        worker.join()
+        assert asyncio.run(ticket.result_async(timeout=30)) == 3
+        assert [each.result(timeout=0) for each in [ticket]] == [3]
+
+    def test_many_have_a_ticket_each_and_a_ticket_pickles_as_its_id(self, app):
+        @app.task(keep_result=60)
+        async def double(x: int) -> int:
+            return 2 * x
+
+        tickets = double.enqueue_many([{"x": number} for number in range(3)])
+        app.worker().drain()
+        assert [ticket.result(timeout=0) for ticket in tickets] == [0, 2, 4]
+        assert pickle.loads(pickle.dumps(tickets[0])) == tickets[0]
+
+    def test_the_time_is_bounded_and_the_clock_of_a_test_drives_it(self, app):
+        @app.task(keep_result=60)
+        def wait() -> None: ...
+
+        ticket = wait.enqueue()
+        for ask in (ticket.result, lambda timeout: asyncio.run(ticket.result_async(timeout=timeout))):
+            with (
+                fake_clock() as clock,
+                pytest.raises(TimeoutError, match=f"wait {ticket.id} has not ended within 10 s"),
+            ):
+                ask(timeout=10)
+            assert sum(clock.waits) == pytest.approx(10)
+            assert clock.waits[:3] == pytest.approx([0.01, 0.02, 0.04])
+            assert max(clock.waits) == 1
+        assert app.tasks.counts()[Status.QUEUED] == 1, "only the wait is over"
+
+    def test_a_dead_letter_raises_its_failure(self, app):
+        @app.task(keep_result=60)
+        def broken() -> None:
+            raise httpx.ConnectError("refused")
+
+        ticket = broken.enqueue()
+        app.worker().drain()
+        with pytest.raises(
+            outlast.errors.TaskFailedError, match=f"broken {ticket.id} is a dead letter: .*refused"
+        ) as said:
+            ticket.result(timeout=10)
+        assert (said.value.task_id, said.value.failure.category) == (ticket.id, "network")
+
+    def test_what_has_no_result(self, app):
+        @app.task(keep_result=60)
+        def kept() -> None: ...
+
+        @app.task
+        def thrown_away() -> None: ...
+
+        ticket = kept.enqueue()
+        app.tasks.cancel(ticket.id)
+        with pytest.raises(outlast.errors.TaskFailedError, match="was cancelled") as said:
+            ticket.result(timeout=10)
+        assert said.value.failure is None
+        with pytest.raises(outlast.errors.ConfigError, match="keep_result"):
+            thrown_away.enqueue().result(timeout=10)
+        with pytest.raises(outlast.errors.ConfigError, match="timeout"):
+            ticket.result(timeout=-1)
+
+
+def test_without_channels_a_worker_logs_alerts_once_and_they_wait_for_nobody(app, store, caplog):
+    store.raise_alerts([NewAlert("source:1", "disabled", "Tea shop is disabled")])
+    worker = app.worker()
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    end = time.monotonic() + 30
+    while store.alerts(waiting=True) and time.monotonic() < end:
+        time.sleep(0.01)
+    worker.stop()
+    thread.join()
+    (alert,) = store.alerts()
+    assert alert.delivered_to == ("log",)
+    assert alert.delivered_at is not None
+    told = [each for each in caplog.records if each.name == "outlast.notify"]
+    assert [(each.levelname, each.getMessage()) for each in told] == [("WARNING", "alert: Tea shop is disabled")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 
@@ -142,3 +143,29 @@ def test_tasks_that_become_ready_call(store, calls):
     calls.forget()
     assert store.leave("w1") == 2
     assert calls.wait()
+
+
+def test_the_lines_of_our_pool_are_dropped_while_the_outage_is_reported(server, store, caplog):
+    """The callers of the store have the error and report it; the pool of somebody else's goes on."""
+    caplog.set_level("WARNING", "psycopg.pool")
+
+    def pool_lines():
+        return [record.getMessage() for record in caplog.records if record.name == "psycopg.pool"]
+
+    server.stop_hard()
+    try:
+        for _ in range(2):
+            with pytest.raises(psycopg.OperationalError):
+                store.counts()
+        caplog.clear()
+        with pytest.raises(psycopg.OperationalError):
+            store.counts()
+        time.sleep(1.5)  # the pool tries to connect again, in threads of its own
+        assert pool_lines() == []
+        logging.getLogger("psycopg.pool").warning("error connecting in %r: %s", "theirs", "refused")
+        assert pool_lines() == ["error connecting in 'theirs': refused"]
+    finally:
+        server.restart()
+    store.counts()
+    logging.getLogger("psycopg.pool").warning("error connecting in %r: %s", "outlast", "refused")
+    assert pool_lines()[1:] == ["error connecting in 'outlast': refused"]

@@ -1,11 +1,13 @@
 """Webhooks against a real server: what is sent, where it may go, and what is told when it goes wrong."""
 
+import hmac
 import json
 import logging
 import pickle
 import socket
 import time
 import traceback
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -15,9 +17,10 @@ from outlast.decide.decision import AlertKind
 from outlast.errors import ConfigError, TemporaryAPIError
 from outlast.failure import Category
 from outlast.observe import webhook
-from outlast.observe.channels import channel
-from outlast.observe.messages import Message
+from outlast.observe.channels import WebhookChannel, channel
+from outlast.observe.messages import Message, compose
 from outlast.observe.webhook import WebhookError, post
+from outlast.ports.source_rows import Alert
 from servers.webhooks import Reply, WebhookServer
 
 SECRET = "/services/T0AAAA/B0BBBB/uVxYz12345secret"
@@ -346,6 +349,60 @@ def test_slacks_refusals_are_the_channels_errors(server):
     server.script(Reply(404, body=b"no_service"))
     with pytest.raises(WebhookError, match="404: no_service"):
         channel(f"slack+{server.url(SECRET)}", allow_private=True).send(MESSAGE)
+
+
+ALERT = Alert(
+    7, "source:12", AlertKind.RECOVERED, None, "Tea shop: it answers again", "", 1, 1, (), None, None,
+    datetime(2026, 11, 18, 8, 5, tzinfo=UTC), datetime(2026, 11, 18, 6, 0, tzinfo=UTC),
+)  # fmt: skip
+
+
+def test_a_json_webhook_gets_the_alerts_as_data(server):
+    ((message, _),) = compose([ALERT])
+    channel(f"json+{server.url(SECRET)}", allow_private=True).send(message)
+    (request,) = server.requests
+    assert (request.path, request.headers["content-type"]) == (SECRET, "application/json; charset=utf-8")
+    assert json.loads(request.body) == {
+        "title": "recovered after 2 h 5 min: Tea shop: it answers again",
+        "text": "",
+        "alerts": [
+            {
+                "id": 7,
+                "key": "source:12",
+                "kind": "recovered",
+                "state": None,
+                "title": "Tea shop: it answers again",
+                "text": "",
+                "created_at": "2026-11-18T08:05:00+00:00",
+                "lasted": 7500.0,
+            }
+        ],
+    }
+    assert "outlast-signature" not in request.headers
+
+
+def test_a_json_webhook_has_headers_and_a_signature(server):
+    made = WebhookChannel(
+        server.url(SECRET), headers={"Authorization": "Bearer abc"}, secret="shared", allow_private=True
+    )
+    made.send(MESSAGE)
+    (request,) = server.requests
+    assert request.headers["authorization"] == "Bearer abc"
+    assert request.headers["outlast-signature"] == f"sha256={hmac.new(b'shared', request.body, 'sha256').hexdigest()}"
+    assert json.loads(request.body)["alerts"] == []
+    for shown in (made.name, repr(made)):
+        assert "secret" not in shown
+        assert "shared" not in shown
+
+
+def test_a_json_webhook_is_held_to_public_addresses(server):
+    with pytest.raises(ConfigError, match="uses http"):
+        channel(f"json+{server.url(SECRET)}")
+    with pytest.raises(ConfigError, match="not public"):
+        channel("json+https://127.0.0.1/in").send(MESSAGE)
+    server.script(Reply(500))
+    with pytest.raises(WebhookError, match="500"):
+        channel(f"json+{server.url(SECRET)}", allow_private=True).send(MESSAGE)
 
 
 def test_apprise_delivers(server, caplog):

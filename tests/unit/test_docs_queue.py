@@ -17,6 +17,7 @@ from outlast.queue.dead_letters import DeadLetterBox, DeadLetterTriage
 from outlast.queue.definition import _TASK_SETTINGS, ENQUEUE_OPTIONS
 from outlast.queue.task_reader import TaskReader
 from outlast.sql_files import load_migrations
+from outlast.testing import fake_clock
 
 PAGE = read("reference/queue.md")
 SOURCES = read("reference/sources.md")
@@ -132,7 +133,9 @@ class TestWords:
         app = outlast.App("memory://", policy=outlast.RetryPolicy(max_attempts=2, base_delay=0))
         app.task(name="fails")(_fail)
         app.tasks_by_name["fails"].enqueue()
-        with caplog.at_level(logging.WARNING, "outlast.worker"):
+        app.task(name="ends")(lambda: None)
+        app.tasks_by_name["ends"].enqueue_many([{}] * 20)  # of which some are summed up
+        with caplog.at_level(logging.INFO, "outlast.worker"), fake_clock():
             app.worker().drain()
 
         usual = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}

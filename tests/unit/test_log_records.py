@@ -1,5 +1,8 @@
 """Log records of errors: each says what the classifier says of its own error."""
 
+import subprocess
+import sys
+
 import pytest
 
 import outlast
@@ -90,3 +93,61 @@ def test_pitfall_35_no_secret_is_logged(told, caplog):
 
 def test_an_error_of_a_library_is_judged_each_time(told):
     assert told(NetworkError("x"))[:4] == ("network", "program", None, "NetworkError")
+
+
+def failing_calls(number):
+    """Make failing calls without waits; return how many attempts and calls there were."""
+    policy = RetryPolicy(max_attempts=5, base_delay=0, retry_on=(Exception,))
+    for _ in range(number):
+        with pytest.raises(ConnectionError):
+            outlast.call(failing(lambda: 1, [ConnectionError("refused")] * 5), policy=policy)
+
+
+def test_lines_beyond_ten_a_second_are_summed_up(caplog, clock):
+    """1,000 failing calls wrote 5,000 lines."""
+    heard = []
+    end = outlast.subscribe(heard.append, outlast.events.Retrying, outlast.events.GaveUp)
+    caplog.set_level("INFO")
+    failing_calls(1000)
+    end()
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(heard) == 5000, "events are never left out"
+    assert len([text for text in texts if "retrying in 0 s" in text]) == 10
+    assert len([text for text in texts if "gave up" in text]) == 10
+    assert len(texts) == 20
+    caplog.clear()
+    clock.advance(1)
+    failing_calls(1)
+    texts = [record.getMessage() for record in caplog.records]
+    assert [text for text in texts if text.startswith("and ")] == [
+        "and 3990 more retries in the same second",
+        "and 990 more calls given up in the same second",
+    ]
+    assert [record.more for record in caplog.records if record.getMessage().startswith("and ")] == [3990, 990]
+    assert len(texts) == 2 + 5
+
+
+def test_at_debug_every_line_is_written(caplog):
+    caplog.set_level("DEBUG")
+    failing_calls(20)
+    assert len([each for each in caplog.records if "retrying in" in each.getMessage()]) == 80
+
+
+def test_the_last_summary_is_written_when_the_process_ends():
+    program = """
+import logging, outlast
+logging.basicConfig()
+def fail(): raise ConnectionError("refused")
+for _ in range(30):
+    try: outlast.call(fail, policy=outlast.RetryPolicy(max_attempts=2, base_delay=0))
+    except ConnectionError: pass
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert "and 20 more retries in the same second" in ran.stderr
+    assert "and 20 more calls given up in the same second" in ran.stderr
+
+
+def test_durations_have_no_exponent(caplog):
+    outlast.call(failing(lambda: 1, [ConnectionError("x")]), policy=RetryPolicy(base_delay=0.0000954, jitter="none"))
+    assert "retrying in 0.095 ms" in caplog.text
+    assert "e-05" not in caplog.text

@@ -1,7 +1,7 @@
 """What people read: titles that say what is new, digests, and nothing that is secret or calls everybody."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,33 @@ def alert(number=1, kind=AlertKind.FIRST, state="disabled", title="a feed is dis
 def test_a_title_says_what_kind_of_news_it_is(kind, title):
     """Pitfall 64: first, changed, reminder, recovered."""
     one = alert(kind=kind)
-    assert compose([one]) == [(Message(title, "403 Forbidden", (kind,)), (one,))]
+    assert compose([one]) == [(Message(title, "403 Forbidden", (kind,), (one,)), (one,))]
+
+
+@pytest.mark.parametrize(
+    ("lasted", "title"),
+    [
+        (timedelta(hours=2, minutes=5), "recovered after 2 h 5 min: a feed answers"),
+        (timedelta(seconds=0.4), "recovered: a feed answers"),
+    ],
+)
+def test_a_recovery_says_how_long_it_lasted(lasted, title):
+    one = alert(kind=AlertKind.RECOVERED, title="a feed answers")
+    one = one._replace(since=one.created_at - lasted)
+    ((message, _),) = compose([one])
+    assert message.title == title
+    digest, _ = compose([one] * 4)[0]
+    assert digest.text.splitlines()[0] == title
+
+
+def test_the_alerts_of_a_message_hold_no_secret_and_are_cut():
+    one = alert(title="key sk_live_abcdefghijklmnop1234", text="password=hunter2 " + "x" * 5000)
+    ((message, _),) = compose([one])
+    (sent,) = message.alerts
+    assert "hunter2" not in sent.text
+    assert len(sent.text) <= 3000
+    digest, _ = compose([one] * 4)[0]
+    assert [len(each.text) <= 300 for each in digest.alerts] == [True] * 4
 
 
 def test_a_few_alerts_are_a_message_each_in_their_order():

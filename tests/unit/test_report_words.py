@@ -6,7 +6,8 @@ import pytest
 
 from outlast.failure import RETRYABLE, Category
 from outlast.report.classification import stored_judgement
-from outlast.report.text_format import CATEGORIES, ago, category_look, count, counted, span
+from outlast.report.text_format import CATEGORIES, ago, category_look, count, counted
+from outlast.units import span
 
 NOW = datetime(2026, 11, 15, 12, 0, 30, tzinfo=UTC)
 

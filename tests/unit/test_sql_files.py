@@ -106,7 +106,10 @@ def test_rows_are_read_by_position_so_columns_are_in_the_order_of_the_fields(sta
     for package, values in ((SQLITE, {}), (POSTGRES, {"schema": ""})):
         text = load_statements(package, **values).get(statement)
         if text is not None:
-            assert text.removeprefix("SELECT ").partition("FROM")[0].replace(",", " ").split() == list(row._fields)
+            columns = re.sub(
+                r"(CASE .*? END|json_extract\(.*?\)|substring\(.*?\)::bigint) AS ", "", text, flags=re.DOTALL
+            )
+            assert columns.removeprefix("SELECT ").partition("FROM")[0].replace(",", " ").split() == list(row._fields)
 
 
 class TestAFile:

@@ -10,7 +10,7 @@ import outlast
 from outlast.cli import cli
 from outlast.errors import ConfigError
 from outlast.ports.read_rows import FailureFilter
-from outlast.units import parse_duration, parse_rate, rate_text, rate_words
+from outlast.units import format_seconds, parse_duration, parse_rate, rate_text, rate_words
 from outlast.web import dashboard
 
 RATES = {
@@ -219,3 +219,20 @@ def test_the_longest_duration_is_a_hundred_years():
 def test_rates_as_text(rate, text, words):
     assert (rate_text(rate), rate_words(rate)) == (text, words)
     assert parse_rate(text) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (9.54e-05, "0.095 ms"),
+        (0.0012345, "1.23 ms"),
+        (0.084, "84 ms"),
+        (0.0999999, "100 ms"),
+        (0.5, "0.5 s"),
+        (99.96, "100 s"),
+        (1e7, "10000000 s"),
+    ],
+)
+def test_durations_are_shown_in_ms_or_s(seconds, text):
+    assert format_seconds(seconds) == text

@@ -55,7 +55,7 @@ def alerts() -> None:
     """List alerts, test the channels, deliver waiting alerts.
 
     Alerts report that a source fails or has recovered, that many sources fail together (an outage), or new dead
-    letters. Monitors deliver them while they run, and so do workers of an app with notify=…. If neither runs, call
+    letters. Monitors and workers deliver them while they run, and batch jobs at their end. If none runs, call
     outlast alerts deliver from cron. Set the channels with App(notify=…), with notify under [app] in outlast.toml, or
     with the variable OUTLAST_NOTIFY.
 
@@ -109,7 +109,7 @@ def untried_alerts_hint(found: "Iterable[Alert]") -> str:
     if not tries or any(tries):
         return ""
     return (
-        "no process has tried to deliver them; monitors do, and workers of an app with notify=…; if neither runs: "
+        "no process has tried to deliver them; running monitors and workers do, except with --drain; if neither runs: "
         f"{next_command('alerts', 'deliver')}"
     )
 
@@ -176,7 +176,7 @@ def _send_error(channel: Any, message: Any) -> str:
 def deliver(app: "App", *, as_json: bool) -> None:
     """Deliver all alerts and reminders that are due; for cron, if no other process delivers them.
 
-    Monitors deliver alerts while they run, and so do workers of an app with notify=…, except with --drain. Without a
+    Monitors and workers deliver alerts while they run, except with --drain, and batch jobs at their end. Without a
     channel, alerts are written to standard error. Exit code 1 if a delivery failed; it is retried for a day.
 
     \b

@@ -22,6 +22,7 @@ from outlast.decide.decision import (
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from outlast.failure import Category, Evidence, Failure
 from outlast.redact import redact
+from outlast.units import format_seconds
 
 _STRENGTH_LABELS = {Strength.STRONG: "strong", Strength.WEAK: "weak", Strength.TEXT: "text only"}
 _MAX_AGREEING = 3
@@ -73,7 +74,7 @@ class Explanation:
         ]
         if failure.retry_after is not None:
             more = " (it asked for longer)" if failure.capped else ""
-            lines.append(f"  asked     to wait {failure.retry_after:g} s{more}")
+            lines.append(f"  asked     to wait {format_seconds(failure.retry_after)}{more}")
         lines.append(f"  policy    {self.action}")
         return "\n".join(lines)
 
@@ -131,7 +132,7 @@ def _action(  # noqa: PLR0911  # one for each kind of decision
             return _retries(failure, policy, state, decision)
         case Defer(delay):
             if state.place in {Place.POLL, Place.TASK}:
-                return f"defer it for {delay:g} s, which uses no attempt"
+                return f"defer it for {format_seconds(delay)}, which uses no attempt"
             over = state.time_left is not None and delay >= state.time_left and not failure.capped
             why = _time_allowed(state) if over else "the wait is too long to sleep through"
             return f"raise it with retry_after: {why}"
@@ -163,12 +164,13 @@ def _retries(failure: Failure, policy: RetryPolicy, state: DecisionState, decisi
     total = policy.for_category(failure.category).max_attempts - state.attempt
     scope = "in all"
     if len(waits) < total:
-        scope = "before it expires" if state.time_left is None else f"in the {state.time_left:g} s the policy allows"
+        limit = state.time_left
+        scope = "before it expires" if limit is None else f"in the {format_seconds(limit)} the policy allows"
     return f"retry, {len(waits) + state.attempt} attempts {scope}, waiting {at_most}{shown} s between them"
 
 
 def _time_allowed(state: DecisionState) -> str:
-    return f"the policy allows {state.time_left or 0.0:g} s in all"
+    return f"the policy allows {format_seconds(state.time_left or 0.0)} in all"
 
 
 def _varies(policy: RetryPolicy, failure: Failure) -> bool:

@@ -20,6 +20,7 @@ from outlast.http.settings import redacted_url
 from outlast.http.transport import HTTPX_LIBRARIES, adapter_of
 from outlast.run.loops import name_of
 from outlast.run.retry import check_policy, is_coroutine_function, wrap
+from outlast.units import format_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +155,8 @@ async def handle_rate_limit(response: Any, *, default: int = 60) -> float:
     asked, date = header_of(headers, "retry-after"), header_of(headers, "date")
     seconds = float(parse_retry_after(asked, default, date=date, now=clock.now))
     url = redacted_url(safe_getattr(response, "url"))
-    log.warning("%s asks to wait, waiting for %g s", url, seconds, extra={"url": url, "retry_after_seconds": seconds})
+    keys = {"url": url, "retry_after_seconds": seconds}
+    log.warning("%s asks to wait, waiting for %s", url, format_seconds(seconds), extra=keys)
     await clock.sleep_async(seconds)
     return seconds
 

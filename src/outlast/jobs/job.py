@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from importlib import import_module
 from inspect import isasyncgenfunction, isgeneratorfunction, signature
-from typing import Any
+from typing import Any, Protocol
 
 from outlast.breaker_sync import BreakerStore, breaker_store_of, process_name, sync_breakers, sync_breakers_async
 from outlast.decide.breaker import Budget
@@ -104,6 +104,13 @@ _ENV = "OUTLAST_ENV"
 _LAST_RUN = "last"
 
 
+class Delivery(Protocol):
+    """Delivers alerts to people."""
+
+    def deliver(self) -> int:
+        """Deliver the alerts that are due; return how many."""
+
+
 class Job:
     """A job over targets that fail on their own. ``@app.job("items", entity="item")`` turns a function into one.
 
@@ -130,6 +137,7 @@ class Job:
         etl: The `Etl` that the handler uses, if any; `from_raw` needs it.
         mode: ``act``, or ``observe`` to call every target once and only report what would have been done.
         keep: Seconds for which finished runs are kept; None to keep them forever.
+        delivery: Delivers waiting alerts at the end of a run.
 
     Raises:
         ConfigError: If a setting is not valid.
@@ -155,6 +163,7 @@ class Job:
         etl: Any = None,
         mode: str = "act",
         keep: float | None = None,
+        delivery: Delivery | None = None,
     ) -> None:
         _validate_handler(handler)
         given: object = targets
@@ -166,12 +175,16 @@ class Job:
         self.policy, self.targets, self.key = _validate_policy(policy), targets, key
         self.hand_over, self.ledger = hand_over, ledger and store is not None
         self.env = _validate_text("env", env or os.environ.get(_ENV) or "local")
-        self.is_async = is_coroutine_function(handler)
-        self.etl, self.keep, self.mode = etl, keep, checked_mode(mode)
+        self.etl, self.keep, self.mode, self.delivery = etl, keep, checked_mode(mode), delivery
         if entity is not None:
             _validate_text("entity", entity)
         if hand_over is not None and not self.ledger:
             raise ConfigError(f"{name} has hand_over=…, which needs a ledger; set ledger=True")
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the handler is a coroutine function."""
+        return is_coroutine_function(self.handler)
 
     def __call__(self, context: JobContext, target: Any) -> Any:
         """Call the handler once for one target, without retries."""
@@ -190,7 +203,7 @@ class Job:
             raise ConfigError(f"{self.name} cannot run from raw objects because it has no etl; pass etl=… to the job")
         job = object.__new__(Job)
         job.__dict__.update(self.__dict__)
-        job.handler, job.is_async = lambda context, target: etl.load_from_raw(target, context), False
+        job.handler = lambda context, target: etl.load_from_raw(target, context)
         job.targets, job.key = etl.outdated, str
         return job
 

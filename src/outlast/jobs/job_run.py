@@ -24,6 +24,7 @@ from outlast.jobs.tally import ObserveTally, RunTally, actual_result
 from outlast.jobs.target import TargetPlan
 from outlast.jobs.target_feed import TargetFeed, id_text
 from outlast.ports.job_rows import JobLock, Jobs, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.source_rows import NewAlert
 from outlast.run.resources import Resource
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ class JobRun:
         self._previous: str | None = None
         self._earlier: dict[str, Any] | None = None  # the last summary of the run that is resumed
         self._unattempted: tuple[int, bool] | None = None  # in a resumed run, once counted
+        self._interrupted = False
         has_ledger = job.ledger and not options.dry_run
         self._lock: JobLock | None = lock_job(job.kept, job.name) if has_ledger else None
         try:
@@ -235,12 +237,15 @@ class JobRun:
             self.interrupt(broken)
             raise broken
         try:
-            return self._finish_summary()
+            summary = self._finish_summary()
         finally:
             self._release()
+        self._deliver_alerts()
+        return summary
 
     def interrupt(self, error: BaseException) -> None:
         """End an interrupted run: finished targets count, the others are not attempted."""
+        self._interrupted = True
         self.runner.abort(f"ended by {type(error).__name__}")
         self._ledger.stop_waiting()
         try:
@@ -335,7 +340,24 @@ class JobRun:
                 self.facts.run_id,
             )
             return
-        self._ledger.end(state, summary.exit_code, summary.to_dict())
+        self._ledger.end(state, summary.exit_code, summary.to_dict(), self._alerts(summary, state))
+
+    def _alerts(self, summary: Summary, state: RunState) -> list[NewAlert]:
+        """Return the alert about a failed run, or about one that passed; a stopped run says nothing about the job."""
+        if state is RunState.STOPPED or self._interrupted or self._job.mode == "observe":
+            return []
+        key, name = f"job:{summary.job_id}", f"job {summary.job_id}"
+        if summary.exit_code == 0:
+            return [NewAlert(key, None, f"{name}: run {summary.run_id} passed")]
+        return [NewAlert(key, "failed", f"{name} failed: {', '.join(summary.reasons)}", str(summary))]
+
+    def _deliver_alerts(self) -> None:
+        """Deliver the alerts that wait. If that fails, they stay in the outbox."""
+        if self._job.delivery is not None and self._job.ledger and not self.facts.dry_run:
+            try:
+                self._job.delivery.deliver()
+            except Exception as error:  # noqa: BLE001  # see above
+                log.error("could not deliver alerts: %s", classify(error))
 
     def _release(self) -> None:
         lock, self._lock = self._lock, None

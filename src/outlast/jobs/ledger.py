@@ -14,6 +14,7 @@ from outlast.errors import JobLockedError, OutlastError
 from outlast.jobs.context import log
 from outlast.jobs.target import TargetResult
 from outlast.ports.job_rows import JobLock, Jobs, RunState, TargetDone
+from outlast.ports.source_rows import NewAlert
 
 ResultT = TypeVar("ResultT")
 _BATCH = 1000
@@ -45,7 +46,7 @@ class NoLedger:
     def stop_waiting(self) -> None:
         """Do nothing."""
 
-    def end(self, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
+    def end(self, state: RunState, exit_code: int, summary: dict[str, Any], alerts: Sequence[NewAlert]) -> None:
         """Do nothing."""
 
 
@@ -114,7 +115,7 @@ class Ledger(NoLedger):
         """Stop retrying: the process is about to exit."""
         self._tries = 1
 
-    def end(self, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
+    def end(self, state: RunState, exit_code: int, summary: dict[str, Any], alerts: Sequence[NewAlert]) -> None:
         """Write the remaining results and the end of the run.
 
         Raises:
@@ -122,7 +123,7 @@ class Ledger(NoLedger):
         """
         with self._lock:
             self._write()
-            retry_store_call(lambda: self._store.end_run(self._run_id, state, exit_code, summary), self._tries)
+            retry_store_call(lambda: self._store.end_run(self._run_id, state, exit_code, summary, alerts), self._tries)
 
     def _write(self) -> None:
         self._written_at = clock.monotonic()

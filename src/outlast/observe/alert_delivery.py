@@ -18,8 +18,8 @@ from outlast.failure import RETRYABLE, Category, Failure, first_line
 from outlast.observe.channels import Channel
 from outlast.observe.messages import compose
 from outlast.ports.source_rows import Alert, AlertResult, Alerts
-from outlast.record.log_text import format_seconds
 from outlast.run.report import report_counter, was_retried_inside
+from outlast.units import format_seconds
 
 __all__ = ["DELIVERY_POLICY", "GIVE_UP_AFTER", "GIVE_UP_DELIVERIES", "Deliverer"]
 
@@ -184,6 +184,8 @@ GIVE_UP_DELIVERIES = 30
 """An alert with fewer deliveries is never given up. With the waits between them, so many deliveries take a day."""
 FIRST_WAIT, LONGEST_WAIT = 60.0, 3600.0
 """Seconds between two deliveries of an alert: the first wait, which doubles each time, and the longest."""
+LOG_CHANNEL = "log"
+"""The name under which alerts that were only logged are recorded as delivered."""
 _BATCH = 500  # alerts of one delivery
 _MAINTENANCE_EVERY = 60.0  # seconds between two rounds of reminders and pruning
 _LOG_EVERY = 60.0  # seconds between two lines about a store that is down
@@ -387,4 +389,4 @@ def _log_alerts(alerts: Sequence[Alert]) -> list[AlertResult]:
     """Log alerts, because there is no channel."""
     for message, (alert,) in compose(alerts, digest_at=len(alerts) + 2):
         log_line(logging.WARNING, "alert: %s", message.title, alert_id=alert.id, key=alert.key, text=message.text)
-    return [AlertResult(alert.id, alert.epoch, alert.delivered_to, None) for alert in alerts]
+    return [AlertResult(alert.id, alert.epoch, (*alert.delivered_to, LOG_CHANNEL), None) for alert in alerts]

@@ -1,12 +1,13 @@
-"""Channels for alerts: Slack, any service that Apprise supports, a function, or an object of your own."""
+"""Channels for alerts: Slack, a JSON webhook, services that Apprise supports, a function, or an object of your own."""
 
 import contextvars
 import hashlib
+import hmac
 import inspect
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
@@ -15,8 +16,9 @@ from outlast.decide.decision import AlertKind
 from outlast.errors import ConfigError, TemporaryAPIError
 from outlast.observe.messages import Message
 from outlast.observe.webhook import parse_webhook_url, post
+from outlast.ports.source_rows import Alert
 
-__all__ = ["Channel", "FunctionChannel", "channel"]
+__all__ = ["Channel", "FunctionChannel", "WebhookChannel", "channel"]
 
 
 _HASH_ROUNDS = 100_000  # a URL may contain a weak password, which must not be guessed from the channel's name
@@ -37,7 +39,7 @@ _HEADER_LIMIT = 150  # characters that Slack accepts in a header
 _SECTION_LIMIT = 3000  # characters that Slack accepts in a section
 _MENTIONS = re.compile(r"@(?=(?:channel|here|everyone|all|group)\b)", re.IGNORECASE)
 _HALF_ENTITY = re.compile(r"&[a-z]{0,3}$")
-_SLACK_HEADERS = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "outlast"}
+_JSON_HEADERS = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "outlast"}
 
 
 class SlackChannel:
@@ -67,7 +69,7 @@ class SlackChannel:
     def send(self, message: Message) -> None:
         """Send a message. Raises the errors of `post`."""
         body = json.dumps(slack_payload(message), ensure_ascii=False).encode("utf-8", "replace")
-        post(self._url, body, _SLACK_HEADERS, allow_private=self._allow_private, timeout=self._timeout)
+        post(self._url, body, _JSON_HEADERS, allow_private=self._allow_private, timeout=self._timeout)
 
 
 def slack_payload(message: Message) -> dict[str, Any]:
@@ -90,6 +92,61 @@ def _escape(text: str, limit: int) -> str:
     if len(safe) <= limit:
         return safe
     return f"{_HALF_ENTITY.sub('', safe[: limit - 1])}…"
+
+
+_SIGNATURE = "Outlast-Signature"
+
+
+class WebhookChannel:
+    """Posts messages as JSON to a server of yours.
+
+    The body is ``{"title": …, "text": …, "alerts": […]}``. Each alert has ``id``, ``key``, ``kind``, ``state``,
+    ``title``, ``text``, ``created_at``, and ``lasted``: the seconds that a problem lasted which has recovered.
+
+    Args:
+        url: The URL. It may be a secret, so it is never shown.
+        headers: Further headers, such as ``{"Authorization": "Bearer …"}``.
+        secret: Signs the body: the header ``Outlast-Signature`` is then ``sha256=`` and its HMAC in hexadecimal.
+        allow_private: Whether the URL may use http and point to a private network.
+        timeout: Seconds for one request.
+
+    Attributes:
+        name: A name that is safe to store and show.
+
+    Raises:
+        ConfigError: If the URL is not valid.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        secret: str | None = None,
+        allow_private: bool = False,
+        timeout: float = 10.0,
+    ) -> None:
+        parse_webhook_url(url, allow_private=allow_private)  # the addresses of the host are checked at each request
+        self.name = channel_name("webhook", url)
+        self._url, self._allow_private, self._timeout = url, allow_private, timeout
+        self._headers, self._secret = {**_JSON_HEADERS, **(headers or {})}, secret
+
+    def __repr__(self) -> str:
+        """Return the class and the name; the URL stays secret."""
+        return f"<WebhookChannel {self.name}>"
+
+    def send(self, message: Message) -> None:
+        """Send a message. Raises the errors of `post`."""
+        data = {"title": message.title, "text": message.text, "alerts": [_alert_data(each) for each in message.alerts]}
+        body, headers = json.dumps(data).encode("ascii"), dict(self._headers)
+        if self._secret is not None:
+            headers[_SIGNATURE] = f"sha256={hmac.new(self._secret.encode(), body, 'sha256').hexdigest()}"
+        post(self._url, body, headers, allow_private=self._allow_private, timeout=self._timeout)
+
+
+def _alert_data(alert: Alert) -> dict[str, Any]:
+    data = {name: getattr(alert, name) for name in ("id", "key", "kind", "state", "title", "text")}
+    return {**data, "created_at": alert.created_at.isoformat(), "lasted": alert.lasted}
 
 
 _APPRISE_LOGGERS = ("apprise", "urllib3.connectionpool")  # both log URLs, which are secrets
@@ -173,6 +230,7 @@ class AppriseChannel:
 
 _SLACK_HOSTS = {"hooks.slack.com", "hooks.slack-gov.com"}
 _SLACK_SCHEMES = {"slack+https", "slack+http"}
+_JSON_SCHEMES = {"json+https", "json+http"}
 
 
 @runtime_checkable
@@ -231,9 +289,10 @@ def channel(target: Channel | Callable[[Message], object] | str, *, allow_privat
 
     Args:
         target: A channel, which is returned as it is; a function that takes a `Message`; or a URL:
-            ``https://hooks.slack.com/…``, ``slack+https://…`` for another Slack-compatible server, or any Apprise URL.
-        allow_private: Whether a Slack webhook may point to a private network. ``slack+http://…`` needs it. It has no
-            effect on Apprise, which makes its own requests.
+            ``https://hooks.slack.com/…``, ``slack+https://…`` for another Slack-compatible server, ``json+https://…``
+            for a server that takes the JSON of `WebhookChannel`, or any Apprise URL.
+        allow_private: Whether a webhook may point to a private network. ``slack+http://…`` and ``json+http://…`` need
+            it. It has no effect on Apprise, which makes its own requests.
 
     Raises:
         ConfigError: If the target is not one of these or is not valid, or if it needs Apprise and Apprise is not
@@ -269,11 +328,13 @@ def _channel_from_url(url: str, *, allow_private: bool) -> Channel:
         raise ConfigError("the URL of a channel is not valid") from None  # the error shows parts of the URL
     if parts.scheme in _SLACK_SCHEMES:
         return SlackChannel(url.partition("+")[2], allow_private=allow_private)
+    if parts.scheme in _JSON_SCHEMES:
+        return WebhookChannel(url.partition("+")[2], allow_private=allow_private)
     if parts.scheme in {"https", "http"} and host in _SLACK_HOSTS:
         return SlackChannel(url, allow_private=allow_private)
     if parts.scheme in {"", "https", "http"}:
         raise ConfigError(
-            "the URL of a channel must be a Slack webhook (https://hooks.slack.com/…), an Apprise URL (mailto://…), or "
-            "slack+https://… for another Slack-compatible server"
+            "the URL of a channel must be a Slack webhook (https://hooks.slack.com/…), an Apprise URL (mailto://…), "
+            "slack+https://… for another Slack-compatible server, or json+https://… for any server that takes JSON"
         )
     return AppriseChannel(url)

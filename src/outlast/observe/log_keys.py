@@ -30,6 +30,8 @@ LOG_KEYS = {
     "attempt": "Number of the attempt, from 1.",
     "max_attempts": "Number of attempts that the policy allows.",
     "delay": "Seconds until the next attempt.",
+    "duration": "Seconds that the last attempt of a finished task took.",
+    "more": "Number of further lines of the same kind that were left out, in a summary line.",
     "reason": "Why there is no further attempt.",
     "error_category": "Category of the failure.",
     "origin": "The kind of system that failed, such as `http` or `db`.",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from outlast.decide.decision import AlertKind
 from outlast.ports.source_rows import Alert
 from outlast.redact import Redactor
+from outlast.units import span
 
 __all__ = ["DIGEST_AT", "TEXT_LIMIT", "TITLE_LIMIT", "Message", "compose"]
 
@@ -18,6 +19,7 @@ TEXT_LIMIT = 3000
 """Maximum length of a text, in characters."""
 _MAX_LINES = 20  # lines of a digest
 _LINE_LIMIT = 140  # characters; all lines of a digest fit into its text
+_DIGEST_TEXT_LIMIT = 300  # characters of each alert's text in a digest, which may have 500 alerts
 _MAX_COUNTS = 6  # counts in the title of a digest
 _COUNT_LABEL_LIMIT = 40
 _TITLE_PREFIXES = {
@@ -36,11 +38,13 @@ class Message(NamedTuple):
         title: One line, at most `TITLE_LIMIT` characters.
         text: The details, at most `TEXT_LIMIT` characters; may be empty.
         kinds: The kind of each alert: first, changed, reminder or recovered.
+        alerts: The alerts, redacted, for channels that send data instead of text.
     """
 
     title: str
     text: str
     kinds: tuple[AlertKind, ...]
+    alerts: tuple[Alert, ...] = ()
 
 
 def compose(alerts: Sequence[Alert], digest_at: int = DIGEST_AT) -> list[tuple[Message, tuple[Alert, ...]]]:
@@ -59,7 +63,8 @@ def compose(alerts: Sequence[Alert], digest_at: int = DIGEST_AT) -> list[tuple[M
 
 
 def _single_message(alert: Alert) -> Message:
-    return Message(_headline(alert, TITLE_LIMIT), _truncate(_redact(alert.text).strip(), TEXT_LIMIT), (alert.kind,))
+    safe = _safe_alert(alert, TEXT_LIMIT)
+    return Message(_headline(alert, TITLE_LIMIT), safe.text, (alert.kind,), (safe,))
 
 
 def _digest_message(alerts: Sequence[Alert]) -> Message:
@@ -68,7 +73,19 @@ def _digest_message(alerts: Sequence[Alert]) -> Message:
         lines.append(f"… and {len(alerts) - _MAX_LINES} more")
     title = f"{len(alerts)} changes: {_counts_text(alerts)}"
     return Message(
-        _truncate(title, TITLE_LIMIT), _truncate("\n".join(lines), TEXT_LIMIT), tuple(alert.kind for alert in alerts)
+        _truncate(title, TITLE_LIMIT),
+        _truncate("\n".join(lines), TEXT_LIMIT),
+        tuple(alert.kind for alert in alerts),
+        tuple(_safe_alert(alert, _DIGEST_TEXT_LIMIT) for alert in alerts),
+    )
+
+
+def _safe_alert(alert: Alert, limit: int) -> Alert:
+    return alert._replace(
+        key=_redacted_line(alert.key),
+        state=None if alert.state is None else _redacted_line(alert.state),
+        title=_truncate(_redacted_line(alert.title), TITLE_LIMIT),
+        text=_truncate(_redact(alert.text).strip(), limit),
     )
 
 
@@ -89,7 +106,10 @@ def _count_label(alert: Alert) -> str:
 
 
 def _headline(alert: Alert, limit: int) -> str:
-    return _truncate(_TITLE_PREFIXES[alert.kind] + (_redacted_line(alert.title) or _redacted_line(alert.key)), limit)
+    prefix = _TITLE_PREFIXES[alert.kind]
+    if alert.lasted is not None and alert.lasted >= 1:  # less says nothing
+        prefix = f"recovered after {span(alert.lasted)}: "
+    return _truncate(prefix + (_redacted_line(alert.title) or _redacted_line(alert.key)), limit)
 
 
 def _redacted_line(text: str) -> str:

@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+from outlast.ports.source_rows import NewAlert
+
 __all__ = ["Run", "RunState", "TargetDone", "TargetRow", "TargetStatus"]
 
 
@@ -139,8 +141,10 @@ class Jobs(Protocol):
     def reopen_run(self, run_id: str) -> Run | None:
         """Continue a run; return None if it does not exist."""
 
-    def end_run(self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
-        """End a run. Its total is ``total_targets`` of the summary."""
+    def end_run(
+        self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any], alerts: Sequence[NewAlert] = ()
+    ) -> None:
+        """End a run, and raise alerts about it. Its total is ``total_targets`` of the summary."""
 
     def run(self, run_id: str) -> Run | None:
         """Return a run, or None."""

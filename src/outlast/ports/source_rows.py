@@ -181,6 +181,7 @@ class Alert(NamedTuple):
         delivered_to: Channels that have received it.
         delivered_at: When all channels had it or delivery was abandoned; None while it waits.
         last_error: Why delivery failed.
+        since: Of a recovered alert, when the first alert about the problem was raised; `raise_alerts` leaves it out.
     """
 
     id: int
@@ -195,6 +196,12 @@ class Alert(NamedTuple):
     delivered_at: datetime | None
     last_error: str | None
     created_at: datetime
+    since: datetime | None = None
+
+    @property
+    def lasted(self) -> float | None:
+        """Seconds that the problem lasted, if it has recovered and its begin is known."""
+        return None if self.since is None else (self.created_at - self.since).total_seconds()
 
 
 class AlertResult(NamedTuple):
@@ -415,6 +422,6 @@ class Alerts(Protocol):
     def prune_alerts(self, older_than: float) -> int:
         """Delete alerts that were delivered more than `older_than` seconds ago; return how many.
 
-        The last alert of a key that has not recovered stays. So does the last alert of a recovered key while an older
-        one stays, which would become the last.
+        The first and the last alert of a key that has not recovered stay. So does the last alert of a recovered key
+        while an older one stays, which would become the last.
         """

@@ -2,20 +2,25 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from outlast import clock
+from outlast import async_backends, clock
+from outlast.decide.backoff import DoublingPause
 from outlast.decide.policy import RetryPolicy
-from outlast.errors import ConfigError
-from outlast.ports.rows import Claimed, Enqueued, NewTask, TaskBatch, storable
+from outlast.errors import ConfigError, TaskFailedError
+from outlast.failure import Failure
+from outlast.ports.rows import Claimed, Enqueued, NewTask, Status, TaskBatch, storable
 from outlast.queue.child_process import check_not_loading, function_ref
 from outlast.queue.payload import Codec, decode_result
 from outlast.run.call_state import CURRENT_TASK
+from outlast.units import format_seconds
 
 if TYPE_CHECKING:
     from outlast.app import App
+    from outlast.ports.store import Store
 
 
 P = ParamSpec("P")
@@ -25,6 +30,86 @@ ENQUEUE_OPTIONS = frozenset({"connection", "delay", "expires", "priority", "queu
 """The options of `enqueue`. Parameters of a task must not have these names."""
 _PRIORITIES = range(10)
 _LONGEST_SECONDS = 100 * 366 * 86400.0
+
+
+_POLL_PAUSES = (0.01, 1.0)  # seconds before the second look at a task, and at most
+
+
+class Ticket(Enqueued, Generic[R]):
+    """An enqueued task: its id, and whether it is new or a live task with the same unique key."""
+
+    _definition: "TaskDefinition[..., R]"
+
+    @classmethod
+    def for_task(cls, enqueued: Enqueued, definition: "TaskDefinition[..., R]") -> "Ticket[R]":
+        """Return the ticket of a task of this definition."""
+        ticket = cls(*enqueued)
+        ticket._definition = definition
+        return ticket
+
+    def __reduce__(self) -> tuple[type[Enqueued], tuple[int, bool]]:
+        """Pickle the id alone: a definition belongs to its process."""
+        return Enqueued, (self.id, self.created)
+
+    def result(self, timeout: float | timedelta | None = None) -> R:
+        """Wait until the task has ended, and return its result. A worker must run it; this only polls the store.
+
+        Args:
+            timeout: Seconds to wait at most; None for no limit. The task is not stopped at its end.
+
+        Raises:
+            TimeoutError: If the task has not ended in time.
+            TaskFailedError: If it became a dead letter, which is in ``failure``, or was cancelled.
+            ConfigError: If the task keeps no results.
+            LookupError: If the task or its result is no longer stored, or the task is not committed yet.
+        """
+        for pause in self._pauses(timeout):
+            if self._has_ended():
+                break
+            clock.sleep(pause)
+        return self._definition.result(self)
+
+    async def result_async(self, timeout: float | timedelta | None = None) -> R:  # noqa: ASYNC109  # as in `result`
+        """Do the same as `result` without blocking the event loop."""
+        for pause in self._pauses(timeout):
+            if await async_backends.run_in_thread(self._has_ended):
+                break
+            await clock.sleep_async(pause)
+        return await async_backends.run_in_thread(self._definition.result, self)
+
+    def _pauses(self, timeout: float | timedelta | None) -> Iterator[float]:
+        """Yield growing pauses until the time is up."""
+        if self._definition.keep_result is None:
+            text = f"task {self._definition.name} keeps no results"
+            raise ConfigError(f"{text}; write @app.task(keep_result=3600) to keep them for an hour")
+        limit, pause = seconds("timeout", timeout), DoublingPause(*_POLL_PAUSES)
+        until = math.inf if limit is None else clock.monotonic() + limit
+        while True:
+            left = until - clock.monotonic()
+            yield max(0.0, min(pause.grow(), left))
+            if left <= 0:
+                about = f"{self._definition.name} {self.id}"
+                raise TimeoutError(f"{about} has not ended within {format_seconds(limit or 0.0)}")
+
+    def _has_ended(self) -> bool:
+        """Return whether the task is done.
+
+        Raises:
+            TaskFailedError: If it has ended without a result.
+            LookupError: If it does not exist.
+        """
+        store, about = self._definition.store, f"{self._definition.name} {self.id}"
+        task = store.get(self.id)
+        if task is None:
+            raise LookupError(f"{about} does not exist; it was removed, or its transaction is not committed yet")
+        if task.status is Status.CANCELLED:
+            raise TaskFailedError(self.id, f"{about} was cancelled")
+        if task.status in {Status.FAILED, Status.DISCARDED}:
+            attempts = store.attempts(self.id)
+            failure = Failure.from_dict(attempts[-1].failure) if attempts else None
+            cause = f": {failure.summary}" if failure else ""
+            raise TaskFailedError(self.id, f"{about} is a dead letter{cause}; outlast tasks show {self.id}", failure)
+        return task.status is Status.DONE
 
 
 class TaskDefinition(Generic[P, R]):
@@ -89,7 +174,12 @@ class TaskDefinition(Generic[P, R]):
         """Show the name."""
         return f"<task {self.name}>"
 
-    def enqueue(self, *args: Any, **arguments: Any) -> Enqueued:
+    @property
+    def store(self) -> "Store":
+        """The store of the app."""
+        return self._app.store
+
+    def enqueue(self, *args: Any, **arguments: Any) -> Ticket[R]:
         """Add a task: ``scrape.enqueue(url="https://…", delay=60)``.
 
         In addition to the arguments of the function it takes the options ``delay`` (seconds or timedelta), ``run_at``
@@ -97,7 +187,8 @@ class TaskDefinition(Generic[P, R]):
         ``connection``: your connection to the same database. The task is then part of its transaction, and you commit.
 
         Returns:
-            The id of the task, and whether it is new: ``created=False`` if a task already has the unique key.
+            A ticket: the id of the task, whether it is new (``created=False`` if a task already has the unique key),
+            and `Ticket.result`, which waits for its result.
 
         Raises:
             PayloadError: If the arguments do not match the function or cannot be converted to JSON.
@@ -106,15 +197,15 @@ class TaskDefinition(Generic[P, R]):
         check_not_loading()
         options = _pop_options(arguments)
         connection = options.pop("connection", None)
-        return self._app.store.enqueue([self.prepare(args, arguments, options)], connection)[0]
+        return Ticket.for_task(self.store.enqueue([self.prepare(args, arguments, options)], connection)[0], self)
 
-    async def enqueue_async(self, *args: Any, **arguments: Any) -> Enqueued:
+    async def enqueue_async(self, *args: Any, **arguments: Any) -> Ticket[R]:
         """Add a task without blocking the event loop. Takes the arguments of `enqueue`."""
         import asyncio  # noqa: PLC0415  # only async programs need it
 
         return await asyncio.to_thread(self.enqueue, *args, **arguments)
 
-    def enqueue_many(self, calls: Iterable[Mapping[str, Any]], **options: Any) -> list[Enqueued]:
+    def enqueue_many(self, calls: Iterable[Mapping[str, Any]], **options: Any) -> list[Ticket[R]]:
         """Add many tasks in one transaction: all or none.
 
         Args:
@@ -134,7 +225,7 @@ class TaskDefinition(Generic[P, R]):
             tasks = [
                 self.prepare((), arguments, {**options, **_pop_options(arguments)}) for arguments in map(dict, given)
             ]
-        return self._app.store.enqueue(tasks, connection) if tasks else []
+        return [Ticket.for_task(each, self) for each in self.store.enqueue(tasks, connection)] if tasks else []
 
     def result(self, task: Enqueued | int) -> R:
         """Return the stored result of a task.
@@ -143,7 +234,7 @@ class TaskDefinition(Generic[P, R]):
             LookupError: If there is no result yet, or it was removed.
         """
         number = task if isinstance(task, int) else task.id
-        text = self._app.store.result(number)
+        text = self.store.result(number)
         if text is None:
             raise LookupError(f"task {number} has no stored result")
         value: R = decode_result(text, self.codec.returns)

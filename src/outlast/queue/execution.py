@@ -12,7 +12,7 @@ from outlast.failure import Category, Failure, Origin
 from outlast.ports.rows import Claimed, Kind, Settlement
 from outlast.queue.child_process import ChildPool, Died, FunctionRef, Raised, Returned, TimedOut, describe_exit
 from outlast.queue.definition import Definition
-from outlast.queue.logs import log
+from outlast.queue.logs import log, log_done
 from outlast.queue.payload import encode_result
 from outlast.queue.settlement import (
     Outcome,
@@ -71,11 +71,11 @@ async def execute_async(definition: Definition, claimed: Claimed, is_leaving: Ca
     """Run a task on the event loop. If it is cancelled because the worker stops, it is released."""
     started_at = None
     try:
-        started_at = _publish_start(definition, claimed)
+        started_at = _start(definition, claimed)
         outcome = await _run_on_loop(definition, claimed, is_leaving)
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # a bug must not lose the task
         outcome = defer_after_bug(claimed, error)
-    _publish_end(definition, claimed, started_at, outcome)
+    _end(definition, claimed, started_at, outcome)
     return outcome
 
 
@@ -93,33 +93,37 @@ def _with_events(
     def run_with_events(definition: Definition, claimed: Claimed, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
         started_at = None
         try:
-            started_at = _publish_start(definition, claimed)
+            started_at = _start(definition, claimed)
             outcome = run(definition, claimed, *args, **kwargs)
         except BaseException as error:  # noqa: BLE001  # a bug of ours must not lose the task
             outcome = defer_after_bug(claimed, error)
-        _publish_end(definition, claimed, started_at, outcome)
+        _end(definition, claimed, started_at, outcome)
         return outcome
 
     return run_with_events
 
 
-def _publish_start(definition: Definition, claimed: Claimed) -> float | None:
-    """Publish the start of an attempt. Returns the time; None if there are no subscribers."""
-    if not bus.subscribers:
-        return None
-    from outlast.record.events import TaskStarted  # noqa: PLC0415  # only subscribers need it
+def _start(definition: Definition, claimed: Claimed) -> float:
+    """Publish the start of an attempt. Returns the time."""
+    if bus.subscribers:
+        from outlast.record.events import TaskStarted  # noqa: PLC0415  # only subscribers need it
 
-    publish(TaskStarted(definition.name, claimed.id, claimed.retry_count + 1))
+        publish(TaskStarted(definition.name, claimed.id, claimed.retry_count + 1))
     return clock.monotonic()
 
 
-def _publish_end(definition: Definition, claimed: Claimed, started_at: float | None, outcome: Outcome) -> None:
+def _end(definition: Definition, claimed: Claimed, started_at: float | None, outcome: Outcome) -> None:
+    """Log the end of a task that is done, and publish the end of any attempt that has started."""
     if started_at is None:
+        return
+    kind = Kind.DONE if outcome.settlement is None else outcome.settlement.kind
+    seconds = clock.monotonic() - started_at
+    if kind is Kind.DONE:
+        log_done(definition.name, claimed.id, claimed.retry_count + 1, seconds)
+    if not bus.subscribers:
         return
     from outlast.record.events import TaskEnded  # noqa: PLC0415  # only subscribers need it
 
-    kind = Kind.DONE if outcome.settlement is None else outcome.settlement.kind
-    seconds = clock.monotonic() - started_at
     try:
         publish(TaskEnded(definition.name, claimed.id, claimed.retry_count + 1, seconds, kind.value))
     except BaseException as error:  # noqa: BLE001  # a subscriber that ends its thread must not lose the outcome

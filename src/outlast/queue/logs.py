@@ -1,4 +1,8 @@
-"""The log records of a worker: a retry is a warning with the traceback at debug level, a dead letter is an error."""
+"""The log records of a worker: a success is an info line, a retry a warning, a dead letter an error.
+
+The traceback of a retry is logged at debug level. At most ten lines a second are written about successes and ten about
+retries and deferrals. Errors are always written, and events are published for all of them.
+"""
 
 import logging
 from contextlib import suppress
@@ -9,9 +13,20 @@ from outlast.failure import first_line
 from outlast.ports.rows import Claimed
 from outlast.queue.definition import Definition
 from outlast.queue.task_failure import TaskFailure
-from outlast.record.log_text import format_seconds
+from outlast.run.logs import LineLimit
+from outlast.units import format_seconds
 
 log = logging.getLogger("outlast.worker")
+_done_lines = LineLimit(logging.INFO, "tasks done")
+_retry_lines = LineLimit(logging.WARNING, "retries and deferrals")
+
+
+def log_done(name: str, task_id: int, attempt: int, seconds: float) -> None:
+    """Log that a task is done, and how long its last attempt took."""
+    with suppress(Exception):  # a handler that raises must not end the worker
+        if log.isEnabledFor(logging.INFO) and _done_lines.allows(log):
+            keys = {"task_id": task_id, "task_type": name, "attempt": attempt, "duration": round(seconds, 6)}
+            log.info("%s %d done in %s", name, task_id, format_seconds(seconds), extra=keys)
 
 
 def log_crash(definition: Definition, claimed: Claimed, task_failure: TaskFailure, crash_limit: int) -> None:
@@ -39,6 +54,8 @@ def log_failure(
     text = failure.summary
     keys = {"task_id": task_id, "task_type": name, "attempt": attempt, "max_attempts": most, **failure.log_keys()}
     with suppress(Exception):  # a handler that raises must not end the worker
+        if not isinstance(decision, Fail) and not _retry_lines.allows(log):
+            return
         match decision:
             case Retry(delay):
                 log.warning(

@@ -27,6 +27,7 @@ from outlast.queue.periodic_tasks import PeriodicSchedule
 from outlast.queue.runners import OutcomeQueue, Runners
 from outlast.queue.settings import WorkerSettings
 from outlast.queue.spool import Spool
+from outlast.run.logs import flush_line_limits
 from outlast.run.signals import stop_on_signals
 from outlast.run.store_wait import wait_for_store
 
@@ -63,7 +64,7 @@ class Worker:
     Attributes:
         outcomes: The number of recorded outcomes, by kind.
         last_beat: Time of the last tick of its claim loop, on the monotonic clock.
-        delivery: Delivers alerts while the worker runs, if there are channels.
+        delivery: Delivers alerts while the worker runs; without channels, to its log.
         limits: The limits of resources across all workers, by name.
     """
 
@@ -188,6 +189,8 @@ class Worker:
         finally:
             stop_listening()
             heartbeat.stop()
+            with suppress(Exception):  # of a log handler
+                flush_line_limits()
             if self.delivery is not None and not drain:
                 self.delivery.stop()
             runners.close()
@@ -312,6 +315,7 @@ class Worker:
         )
         heartbeat.add_pruning(settings)
         heartbeat.duties.append(PeriodicDuty(settings.heartbeat, self._unpark))
+        heartbeat.duties.append(PeriodicDuty(settings.heartbeat, partial(flush_line_limits, 1.0)))
         if self.schedule:
             tick = partial(self.schedule.tick, self.store)
             heartbeat.duties.append(PeriodicDuty(min(1.0, settings.heartbeat), tick))

@@ -28,11 +28,6 @@ def traceback_of(error: BaseException, *, chain: bool = False) -> str:
         return f"<traceback of {type(error).__name__} not available>"
 
 
-def format_seconds(seconds: float) -> str:
-    """Return a duration with three significant digits, such as ``1.5 s``."""
-    return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"  # noqa: PLR2004  # three digits are enough
-
-
 def failure_line(failure: Failure) -> str:
     """Return category, class and text of a failure in at most 500 characters."""
     return f"{failure.category}: {failure.exception_name}: {failure.message}"[:500]

@@ -13,7 +13,8 @@ from outlast.fingerprint import normalise
 from outlast.ports.read_rows import FailureGroup
 from outlast.ports.rows import Attempt
 from outlast.redact import MASK
-from outlast.report.text_format import category_look, span
+from outlast.report.text_format import category_look
+from outlast.units import span
 
 _BY_TEXT, _BY_NAME, _BY_RULE = "text: ", "class name: ", "rule: "
 _NO_MATCH = "nothing matched"

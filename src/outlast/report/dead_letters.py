@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from outlast.ports.rows import DeadLetterFilter, QueueRow, Reason, Status, Task, WorkerRow
 from outlast.ports.triage import Replay, ReplayState
-from outlast.report.text_format import category_look, count, counted, span
-from outlast.units import rate_words
+from outlast.report.text_format import category_look, count, counted
+from outlast.units import rate_words, span
 
 REASON_TEXTS: dict[str, str] = {
     Reason.EXHAUSTED: "it used up the attempts of its policy",

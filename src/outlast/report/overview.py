@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from outlast.ports.read_rows import Change, FlowEvent, Pulse
 from outlast.report.flow import event_count, failed_attempts, failures_by_category
-from outlast.report.text_format import category_look, count, counted, span
+from outlast.report.text_format import category_look, count, counted
+from outlast.units import span
 
 CHANGE_MINIMUM = 10
 """Events in an hour from which a rise or fall is reported."""

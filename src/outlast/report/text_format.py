@@ -1,13 +1,11 @@
-"""Numbers, durations, categories and store locations as people read them."""
+"""Numbers, times, categories and store locations as people read them."""
 
 from datetime import datetime
 from typing import NamedTuple
 
 from outlast.failure import Category
 from outlast.redact import redact
-
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
-_DECIMALS_BELOW = 10.0
+from outlast.units import DISPLAY_UNITS
 
 
 class CategoryLook(NamedTuple):
@@ -72,27 +70,13 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
-def span(seconds: float) -> str:
-    """Return a duration in at most two units: ``0.4 s``, ``12 s``, ``3 min``, ``2 h 5 min``, ``4 d``."""
-    if seconds < _DECIMALS_BELOW:
-        return f"{max(seconds, 0.0):.2g} s"
-    whole = round(seconds)
-    for place, (unit, size) in enumerate(_UNITS):
-        if whole >= size:
-            many, rest = divmod(whole, size)
-            below, small = _UNITS[place + 1] if place + 1 < len(_UNITS) else ("", 0)
-            second = rest // small if small and many < _DECIMALS_BELOW else 0
-            return f"{many} {unit} {second} {below}" if second else f"{many} {unit}"
-    return f"{whole} s"
-
-
 def ago(at: datetime, now: datetime) -> str:
     """Return how far a time is from now: ``just now``, ``now``, ``4 min ago``, ``in 2 h``."""
     seconds = (now - at).total_seconds()
     if abs(seconds) < 1.5:  # noqa: PLR2004  # too short to matter to a reader
         return "just now" if seconds >= 0 else "now"
     whole = round(abs(seconds))
-    unit, size = next(((unit, size) for unit, size in _UNITS if whole >= size), ("s", 1))
+    unit, size = next(((unit, size) for unit, size in DISPLAY_UNITS if whole >= size), ("s", 1))
     return f"{whole // size} {unit} ago" if seconds > 0 else f"in {whole // size} {unit}"
 
 

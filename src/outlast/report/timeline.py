@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from outlast.ports.rows import Attempt, Cooldown, Status, Task
-from outlast.report.text_format import counted, span
+from outlast.report.text_format import counted
+from outlast.units import span
 
 # The store only keeps failed attempts and the last start. The intervals between them follow from the decided waits;
 # where more than one thing may have happened, the text says so.

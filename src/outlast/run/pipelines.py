@@ -18,6 +18,7 @@ from outlast.errors import ConfigError
 from outlast.run.call_state import FAILED_ATTEMPTS
 from outlast.run.loops import name_of
 from outlast.run.retry import check_policy, is_coroutine_function, wrap
+from outlast.units import format_seconds
 
 TYPE_CHECKING = False
 
@@ -142,7 +143,8 @@ class Trace:
     def __str__(self) -> str:
         """Return one line per step."""
         return "\n".join(
-            f"{step.name:30} {step.outcome:9} {step.attempts} attempt{'s' * (step.attempts != 1)}, {step.seconds:.3g} s"
+            f"{step.name:30} {step.outcome:9} {step.attempts} attempt{'s' * (step.attempts != 1)}, "
+            f"{format_seconds(step.seconds)}"
             for step in self.steps
         )
 

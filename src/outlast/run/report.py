@@ -4,6 +4,7 @@ from itertools import count
 
 from outlast.classify import default_classifier
 from outlast.failure import Frozen
+from outlast.units import format_seconds
 
 _NOTE = "outlast: "
 _MAX_CAUSES = 16  # a chain of causes may be a ring
@@ -124,11 +125,11 @@ def attach_report(error: BaseException, report: Report) -> None:
 def _notes(report: Report) -> list[str]:
     lines = []
     for attempt in report.attempts[:-1]:
-        waited = "" if attempt.waited is None else f", then waited {attempt.waited:.3g} s"
+        waited = "" if attempt.waited is None else f", then waited {format_seconds(attempt.waited)}"
         lines.append(f"{_NOTE}attempt {attempt.number}: {attempt.exception_name}: {attempt.message}{waited}")
     number = len(report.attempts)
     tries = "1 attempt" if number == 1 else f"{number} attempts"
-    lines.append(f"{_NOTE}gave up after {tries} in {report.elapsed:.3g} s: {report.reason}")
+    lines.append(f"{_NOTE}gave up after {tries} in {format_seconds(report.elapsed)}: {report.reason}")
     return lines
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from outlast.failure import Category, Failure, first_line
 from outlast.record import events
 from outlast.record.bus import subscribe
-from outlast.record.log_text import format_seconds
+from outlast.units import format_seconds
 
 _RETRIES = (events.Retrying, events.TaskRetrying)
 _DEFERRALS = (events.TaskDeferred,)

@@ -16,8 +16,8 @@ from outlast.failure import first_line
 from outlast.ports.rows import DeadLetter, DeadLetterFilter, Kind, Status, TaskFilter
 from outlast.record.bus import subscribe
 from outlast.record.events import Event, TaskEnded, TaskRescued
-from outlast.record.log_text import format_seconds
 from outlast.testing.clock import FakeClock, current_fake_clock, fake_clock
+from outlast.units import format_seconds
 
 if TYPE_CHECKING:
     from outlast.app import App

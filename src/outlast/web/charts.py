@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from outlast.report.overview import compact
-from outlast.report.text_format import category_look, count, span
+from outlast.report.text_format import category_look, count
+from outlast.units import span
 
 _TOP, _BOTTOM = 5.0, 87.0
 """Top and bottom of the plot, in percent; the labels of the time axis are below it."""

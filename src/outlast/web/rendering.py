@@ -10,7 +10,8 @@ from unicodedata import category
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from outlast.report.text_format import ago, category_look, count, counted, span
+from outlast.report.text_format import ago, category_look, count, counted
+from outlast.units import span
 from outlast.web.routing import ActionRoute, PageData, PageRoute, build_url
 
 _UNREFERABLE_CHARS = frozenset(map(chr, range(0x80, 0xA0)))  # browsers read references to them as other characters

@@ -21,7 +21,8 @@ from outlast.queue.settlement import (
     publish_failure,
     task_state,
 )
-from outlast.record.log_text import format_seconds, traceback_of
+from outlast.record.log_text import traceback_of
+from outlast.units import format_seconds
 from outlast.worker.queue_access import attempt_reports_of
 from outlast.worker.settings import ExponentialBackoffStrategy, RetryStrategyProtocol
 

@@ -276,7 +276,8 @@ def test_without_channels_alerts_are_logged_and_done_with(store, time, caplog):
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert told == [f"alert: source:{number} is disabled" for number in range(6)]
     assert waiting(store) == []
-    assert {alert.delivered_to for alert in done(store)} == {()}
+    assert {alert.delivered_to for alert in done(store)} == {("log",)}
+    assert Deliverer(store, []).deliver() == 0, "they are logged once"
 
 
 def test_no_try_begins_when_the_lease_nears_its_end(store, time):

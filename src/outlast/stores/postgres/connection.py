@@ -4,6 +4,7 @@ Connections are in autocommit mode; several statements need an explicit transact
 """
 
 import atexit
+import logging
 import math
 import os
 import select
@@ -209,6 +210,8 @@ _SPARE_SECONDS = 300.0
 """Seconds after which such a connection returns to the pool, which may renew it."""
 _FRESH_SECONDS = 0.02
 """Seconds after its last use during which a connection is not checked."""
+_POOL_NAME = "outlast"
+_databases: "weakref.WeakSet[PostgresDatabase]" = weakref.WeakSet()
 _abandoned: list[Any] = []  # pools of a parent process; closing them here would end the parent's sessions
 
 
@@ -229,6 +232,15 @@ class _PooledConnection:
     connection: Connection = field(init=False)
 
 
+def _is_pool_record_wanted(record: logging.LogRecord) -> bool:
+    """Drop the log records of our pools while a database is down: its callers have the error and report it."""
+    is_ours = str(record.threadName).startswith(_POOL_NAME) or _POOL_NAME in (record.args or ())
+    return not (is_ours and any(each.is_down for each in list(_databases)))
+
+
+logging.getLogger("psycopg.pool").addFilter(_is_pool_record_wanted)
+
+
 class PostgresDatabase(PostgresStatements):
     """A PostgreSQL database.
 
@@ -240,6 +252,9 @@ class PostgresDatabase(PostgresStatements):
         prepare_threshold: Number of executions after which a statement is prepared; None for never. ``"auto"`` means 5,
             or never behind a pooler.
         pooled: Whether a pooler may switch sessions between transactions; None to detect it.
+
+    Attributes:
+        is_down: Whether the last use of a connection failed because the server is not available.
     """
 
     def __init__(
@@ -261,6 +276,8 @@ class PostgresDatabase(PostgresStatements):
         self._min_size, self._max_size = min_size, max_size
         self._prepare_threshold = prepare_threshold
         self._pooled = pooled
+        self.is_down = False
+        _databases.add(self)
         self._reset()
 
     def _reset(self) -> None:
@@ -283,7 +300,7 @@ class PostgresDatabase(PostgresStatements):
                     min_size=self._min_size,
                     max_size=self._max_size,
                     kwargs={**self._parameters, "autocommit": True, "prepare_threshold": self._threshold},
-                    name="outlast",
+                    name=_POOL_NAME,
                     timeout=_POOL_TIMEOUT,
                     reconnect_timeout=2.0,  # its pauses grow, so a new attempt at the next call finds the server sooner
                     open=True,
@@ -323,11 +340,19 @@ class PostgresDatabase(PostgresStatements):
         Raises:
             psycopg.OperationalError: If no connection is available; with the error of the server, if it sent one.
         """
-        pooled = self._check_out()
+        try:
+            pooled = self._check_out()
+        except psycopg.OperationalError:
+            self.is_down = True
+            raise
         try:
             yield pooled.connection
+            self.is_down = False
         except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
             self._check_version(pooled.connection, error)
+            raise
+        except psycopg.OperationalError:
+            self.is_down = pooled.connection.closed
             raise
         finally:
             self._spare.append(pooled)  # first, because Ctrl-C during anything else would lose it

@@ -13,6 +13,8 @@ from typing import Any
 
 from outlast.forks import after_fork
 from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.source_rows import NewAlert
+from outlast.stores.postgres.alerts import raise_alerts_in
 from outlast.stores.postgres.connection import Connection, PostgresDatabase
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.rules import latest_results, run_exists_error
@@ -151,10 +153,14 @@ class PostgresJobs(SharedJobs):
         """Continue a run."""
         return self.db.find(Run, "reopen_run", {"id": run_id})
 
-    def end_run(self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
-        """End a run."""
+    def end_run(
+        self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any], alerts: Sequence[NewAlert] = ()
+    ) -> None:
+        """End a run, and raise alerts about it."""
         values = {"id": run_id, "state": str(state), "exit_code": exit_code, "summary": _dumps(summary)}
-        self.db.change("end_run", values | {"total": summary.get("total_targets", 0)})
+        with self.db.transaction() as cursor:
+            cursor.change("end_run", values | {"total": summary.get("total_targets", 0)})
+            raise_alerts_in(cursor, alerts)
 
     def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first."""

@@ -6,8 +6,10 @@ from sqlite3 import Connection
 from typing import Any
 
 from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.source_rows import NewAlert
 from outlast.stores.rules import latest_results, run_exists_error
 from outlast.stores.shared_methods import SharedJobs
+from outlast.stores.sqlite.alerts import raise_alerts
 from outlast.stores.sqlite.connection import SQL, SqliteDatabase, bind, execute, find, milliseconds, ms_ago, now_ms
 from outlast.stores.sqlite.file_locks import FileLock, lock_file, lock_holder
 
@@ -54,10 +56,18 @@ class SqliteJobs(SharedJobs):
 
         return self.db.write(work)
 
-    def end_run(self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
-        """End a run."""
+    def end_run(
+        self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any], alerts: Sequence[NewAlert] = ()
+    ) -> None:
+        """End a run, and raise alerts about it."""
         values = {"id": run_id, "state": state, "exit_code": exit_code, "summary": summary}
-        self.db.change("end_run", values | {"total": summary.get("total_targets", 0)})
+        values["total"] = summary.get("total_targets", 0)
+
+        def work(connection: Connection) -> None:
+            execute(connection, "end_run", bind(values))
+            raise_alerts(connection, alerts)
+
+        self.db.write(work)
 
     def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first."""

@@ -12,7 +12,8 @@ from outlast.queue.masking import masked_text
 from outlast.report.classification import stored_judgement, suggestions
 from outlast.report.dead_letters import form_time
 from outlast.report.flow import series_of, steps_of
-from outlast.report.text_format import CATEGORIES, span
+from outlast.report.text_format import CATEGORIES
+from outlast.units import span
 from outlast.web.charts import category_series, sparkline, stacked_chart
 from outlast.web.filters import choice_param, duration_field, text_param, time_param
 from outlast.web.pages.overview import DAY, HALF_HOUR, group_lines

@@ -10,7 +10,8 @@ import outlast
 from outlast.health import Finding, HealthChecker
 from outlast.ports.store import Store
 from outlast.queue.masking import masked_text
-from outlast.report.text_format import counted, span, store_location
+from outlast.report.text_format import counted, store_location
+from outlast.units import span
 from outlast.web.routing import PageData, PageRequest, PageRoute
 
 _CHECKER_KEY = "health checker"

@@ -2,8 +2,16 @@
 'retried', 'deferred', 'lost', 'failed', 'would_retry', 'would_defer', 'would_fail', 'would_abort', 'would_skip',
     'would_disable'
 
+-- part: new_alert_columns
+id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at, NULL AS since
+
 -- part: alert_columns
-id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at
+id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at,
+    CASE WHEN kind = 'recovered' THEN (
+        SELECT opened.created_at FROM {schema}alerts AS opened
+        WHERE opened.key = alerts.key AND opened.kind = 'first' AND opened.id < alerts.id
+        ORDER BY opened.id DESC LIMIT 1
+    ) END AS since
 
 -- name: add_alerts
 -- In the given order: ids follow it, and alerts are delivered in the order of ids.
@@ -12,7 +20,7 @@ SELECT key, kind, state, title, text
 FROM ROWS FROM (json_to_recordset(%(alerts)s::json) AS (key text, kind text, state text, title text, text text))
     WITH ORDINALITY AS given (key, kind, state, title, text, place)
 ORDER BY place
-RETURNING {alert_columns}
+RETURNING {new_alert_columns}
 
 -- name: claim_alerts
 -- An undelivered alert holds back later ones of its key. One that some channel has does not: another channel may be
@@ -68,12 +76,10 @@ ORDER BY id DESC LIMIT %(limit)s
 
 -- name: last_alerts
 -- Reads only the end of each key's index.
-SELECT last.id, last.key, last.kind, last.state, last.title, last.text, last.epoch, last.deliveries, last.delivered_to,
-    last.delivered_at, last.last_error, last.created_at
-FROM unnest(%(keys)s::text[]) AS wanted (key)
-CROSS JOIN LATERAL (
-    SELECT * FROM {schema}alerts WHERE alerts.key = wanted.key ORDER BY alerts.id DESC LIMIT 1
-) AS last
+SELECT {alert_columns} FROM {schema}alerts WHERE id IN (
+    SELECT (SELECT id FROM {schema}alerts AS last WHERE last.key = wanted.key ORDER BY id DESC LIMIT 1)
+    FROM unnest(%(keys)s::text[]) AS wanted (key)
+)
 
 -- name: lock_alerts
 -- Only one transaction at a time decides about a key. Keys share 64 advisory locks, taken in order.
@@ -117,4 +123,4 @@ FROM {schema}alerts AS last
 WHERE key = ANY (%(keys)s::text[]) AND delivered_at <= now() - make_interval(secs => %(after)s) AND kind <> 'recovered'
     AND NOT EXISTS (SELECT FROM {schema}alerts AS later WHERE later.key = last.key AND later.id > last.id)
 ORDER BY id
-RETURNING {alert_columns}
+RETURNING {new_alert_columns}

@@ -55,13 +55,16 @@ alerts AS (
 DELETE FROM {schema}failure_groups AS known USING old WHERE known.fingerprint = old.fingerprint
 
 -- name: prune_alerts
--- The last alert of a key stays until it has recovered: it says what was announced. Then it goes with or after all
--- earlier ones, otherwise one of those would become the last.
+-- The first and the last alert of a key stay until it has recovered: they say since when and what. Then the last one goes
+-- with or after all earlier ones, otherwise one of those would become the last.
 WITH old AS MATERIALIZED (
     SELECT id FROM {schema}alerts AS one
     WHERE delivered_at < now() - make_interval(secs => %(seconds)s)
         AND (
-            EXISTS (SELECT FROM {schema}alerts AS later WHERE later.key = one.key AND later.id > one.id)
+            EXISTS (
+                SELECT FROM {schema}alerts AS later WHERE later.key = one.key AND later.id > one.id
+                    AND (one.kind <> 'first' OR later.kind = 'recovered')
+            )
             OR kind = 'recovered' AND NOT EXISTS (
                 SELECT FROM {schema}alerts AS earlier
                 WHERE earlier.key = one.key AND earlier.id < one.id

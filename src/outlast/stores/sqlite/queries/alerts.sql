@@ -1,11 +1,19 @@
+-- part: new_alert_columns
+id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at, NULL AS since
+
 -- part: alert_columns
-id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at
+id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at,
+    CASE WHEN kind = 'recovered' THEN (
+        SELECT opened.created_at FROM alerts AS opened
+        WHERE opened.key = alerts.key AND opened.kind = 'first' AND opened.id < alerts.id
+        ORDER BY opened.id DESC LIMIT 1
+    ) END AS since
 
 -- name: add_alert
 -- Returns the whole row, so the caller needs no second read. It is due at once.
 INSERT INTO alerts (key, kind, state, title, text, due_at, created_at)
 VALUES (:key, :kind, :state, :title, :text, :now, :now)
-RETURNING {alert_columns}
+RETURNING {new_alert_columns}
 
 -- name: claimable_alerts
 -- Oldest first, unless an older alert of the key has reached no channel yet. One that some channel has holds nothing
@@ -50,8 +58,7 @@ SELECT state FROM alerts INDEXED BY alerts_key WHERE key = :key ORDER BY id DESC
 
 -- name: last_alerts
 -- Reads only the end of each key's index.
-SELECT id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at
-FROM alerts WHERE id IN (
+SELECT {alert_columns} FROM alerts WHERE id IN (
     SELECT (SELECT id FROM alerts INDEXED BY alerts_key WHERE key = wanted.value ORDER BY id DESC LIMIT 1)
     FROM json_each(:keys) AS wanted
 )

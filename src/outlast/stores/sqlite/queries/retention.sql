@@ -49,12 +49,15 @@ WHERE delivered_at IS NOT NULL AND key IN (
 )
 
 -- name: prune_alerts
--- The last alert of a key stays until it has recovered: it says what was announced. Then it goes with or after all
--- earlier ones, otherwise one of those would become the last.
+-- The first and the last alert of a key stay until it has recovered: they say since when and what. Then the last one goes
+-- with or after all earlier ones, otherwise one of those would become the last.
 DELETE FROM alerts
 WHERE delivered_at < :before
     AND (
-        EXISTS (SELECT 1 FROM alerts AS newer WHERE newer.key = alerts.key AND newer.id > alerts.id)
+        EXISTS (
+            SELECT 1 FROM alerts AS newer WHERE newer.key = alerts.key AND newer.id > alerts.id
+                AND (alerts.kind <> 'first' OR newer.kind = 'recovered')
+        )
         OR kind = 'recovered' AND NOT EXISTS (
             SELECT 1 FROM alerts AS older INDEXED BY alerts_key
             WHERE older.key = alerts.key AND older.id < alerts.id AND (older.delivered_at < :before) IS NOT TRUE
