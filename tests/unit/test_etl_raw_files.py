@@ -51,7 +51,7 @@ def test_an_id_too_long_for_a_file_is_cut(raw):
     assert [raw.get(key) for key in keys] == [key.encode() for key in keys]
 
 
-@pytest.mark.parametrize("wrong", ["", "a\x00b", "\ud83d", None, 5])
+@pytest.mark.parametrize("wrong", ["", "a\x00b", "\ud83d", None, True, 5.0])
 def test_an_id_that_cannot_be_stored_is_refused(wrong):
     with pytest.raises(InvalidParametersError, match="source_id"):
         raw_key("rakuten", "item", wrong, HASH)
