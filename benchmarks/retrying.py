@@ -13,6 +13,7 @@ import functools
 import gc
 import json
 import logging
+import statistics
 import threading
 import time
 import tracemalloc
@@ -43,6 +44,8 @@ BARE = "outlast.retry, bare"
 TIMEOUT = "by hand, asyncio.timeout"
 CLASSIFIER = "outlast.retry, classifier"
 BREAKER = "outlast.retry, types, breaker"
+BARE_RESOURCE = "outlast.retry, types, resource"
+LIMITED = "outlast.retry, types, rate"
 LOGGED = ", log on"
 RECORDS = "two log records"
 
@@ -56,7 +59,16 @@ def run() -> list[Result]:
     """Return the results."""
     outlast.resource(_RESOURCE, breaker=outlast.BreakerSettings())
     with _no_sleep(), _log_level(logging.CRITICAL):
-        return [*_success(), *_success_async(), *_failures(), *_failures_async(), *_logging(), *_threads(), _memory()]
+        return [
+            *_success(),
+            *_success_async(),
+            *_rate_limits(),
+            *_failures(),
+            *_failures_async(),
+            *_logging(),
+            *_threads(),
+            _memory(),
+        ]
 
 
 def _success() -> list[Result]:
@@ -104,6 +116,35 @@ def _success_async() -> list[Result]:
             ratio(once, BARE, TIMEOUT, 0.75),
         ]),
     ]  # fmt: skip
+
+
+def _rate_limits() -> list[Result]:
+    """What a rate limit adds to a call that need not wait, in microseconds."""
+    outlast.resource(BARE_RESOURCE)
+    outlast.resource(LIMITED, rate=100_000)
+    resources = (BARE_RESOURCE, LIMITED)
+    contenders = {name: per_call(_calling(_types(resource=name)(_fine)), 2_000) for name in resources}
+    with asyncio.Runner() as runner:
+        contenders |= {
+            f"{name}, async": _awaiting(runner, _types(resource=name)(_fine_async), 2_000) for name in resources
+        }
+        times = interleaved({name: _rested(run) for name, run in contenders.items()}, ROUNDS)
+    results = []
+    for suffix in ("", ", async"):
+        more = [a - b for a, b in zip(times[LIMITED + suffix], times[BARE_RESOURCE + suffix], strict=True)]
+        extra = statistics.median(more)
+        results.append(Result(f"success{suffix}: a rate limit adds", extra * 1e6, "no limit", 2, extra, unit="µs"))
+    return results
+
+
+def _rested(run: Callable[[], float]) -> Callable[[], float]:
+    """Return a contender that begins after a pause in which a rate limit allows all its calls."""
+
+    def rest_and_run() -> float:
+        threading.Event().wait(0.025)
+        return run()
+
+    return rest_and_run
 
 
 def _slower_peers(times: dict[str, list[float]], ours: str, names: Iterable[str]) -> list[Result]:

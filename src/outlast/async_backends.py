@@ -16,6 +16,17 @@ def in_trio() -> bool:
     return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
+def in_event_loop() -> bool:
+    """Return whether an event loop of asyncio or trio runs in this thread."""
+    if in_trio():
+        return True
+    asyncio: Any = sys.modules.get("asyncio")
+    try:
+        return asyncio is not None and asyncio.get_running_loop() is not None
+    except RuntimeError:
+        return False
+
+
 async def sleep(seconds: float) -> None:
     """Wait without blocking the event loop."""
     if in_trio():

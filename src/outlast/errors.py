@@ -21,7 +21,8 @@ be pickled, so they can cross a process boundary.
     │   └── ResourceUnavailableError the call was not made
     │       ├── BreakerOpenError         the circuit breaker is open
     │       ├── ConcurrencyLimitError    too many calls are running
-    │       └── CoolingDownError         the resource is in a cooldown
+    │       ├── CoolingDownError         the resource is in a cooldown
+    │       └── LocalRateLimitError      the rate limit of this process allows no call in time
     └── PermanentError               a retry would fail too
         ├── InvalidParametersError   the request is not valid
         │   └── PayloadError             arguments that cannot be stored or read
@@ -51,6 +52,7 @@ __all__ = [
     "InvalidParametersError",
     "JobLockedError",
     "LeaseLostError",
+    "LocalRateLimitError",
     "NetworkError",
     "OutlastError",
     "PayloadError",
@@ -211,6 +213,10 @@ class ConcurrencyLimitError(ResourceUnavailableError):
 
 class CoolingDownError(ResourceUnavailableError):
     """The resource asked for a pause that is not over; `retry_after` is how many seconds are left."""
+
+
+class LocalRateLimitError(ResourceUnavailableError):
+    """A rate limit of this process allows the call only after its deadline; `retry_after` is in how many seconds."""
 
 
 class PermanentError(WorkerError):

@@ -6,6 +6,7 @@ All times are multiples of a power of two, so that sums of them are exact and ca
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import httpx
 from hypothesis import example
@@ -26,7 +27,7 @@ _BUILT_IN = {
 }
 _WITH_WAIT = (
     "NetworkError", "RateLimitError", "TemporaryAPIError", "DatabaseBusyError", "QuotaExhaustedError",
-    "BreakerOpenError", "ConcurrencyLimitError", "CoolingDownError", "ResourceUnavailableError",
+    "BreakerOpenError", "ConcurrencyLimitError", "CoolingDownError", "LocalRateLimitError", "ResourceUnavailableError",
 )  # fmt: skip
 _WITHOUT_WAIT = ("AuthenticationError", "ConfigurationError", "ResourceNotFoundError", "SkipTarget", "AbortJob")
 _STATUSES = (429, 503, 500, 404, 403, 401, 402)
@@ -115,6 +116,25 @@ def broken_predicate(error):
     raise RuntimeError("a mistake in the predicate")
 
 
+def five_seconds_for_servers(error):
+    """Return a wait for errors of servers, zero for timeouts, and no retry for others."""
+    if is_of_a_server(error):
+        return 5.25
+    return timedelta(0) if isinstance(error, TimeoutError) else False
+
+
+def two_hours(error):
+    return timedelta(hours=2)
+
+
+VERDICTS = (five_seconds_for_servers, two_hours)
+"""Functions of a policy that return waits."""
+
+
+def not_a_verdict(error):
+    return "yes"
+
+
 def three_seconds(retry):
     return 3.0
 
@@ -168,7 +188,8 @@ _retry_on = _weighted(
     (2, st.just((ConnectionError, TimeoutError, httpx.HTTPError, errors.RetryableError))),
     (2, st.just({Category.RATE_LIMIT, Category.NOT_FOUND, Category.API_TEMPORARY, Category.QUOTA_EXHAUSTED})),
     (2, st.just(is_of_a_server)),
-    (1, st.sampled_from([never, broken_predicate])),
+    (2, st.sampled_from(VERDICTS)),
+    (1, st.sampled_from([never, broken_predicate, not_a_verdict])),
 )
 _attempts = st.sampled_from([1, 2, 3, 3, MOST_ATTEMPTS, MOST_ATTEMPTS])
 _overrides = st.fixed_dictionaries(
@@ -227,6 +248,17 @@ _CORNER_CASES = [
     _always(Fault(500), backoff="exponential", jitter="decorrelated"),
     _always(Fault(429), backoff=broken_backoff),
     _always(Fault(500), retry_on=broken_predicate),
+    _always(Fault(500), retry_on=not_a_verdict),
+    _always(Fault(500), retry_on=five_seconds_for_servers, jitter="full"),
+    _always(Fault(429, 30), retry_on=five_seconds_for_servers),
+    _always(Fault(429, 7200), retry_on=five_seconds_for_servers),
+    _always(Fault(402, 600), retry_on=five_seconds_for_servers),
+    _always(Fault("CoolingDownError", 5.0), retry_on=five_seconds_for_servers),
+    _always(Fault("TimeoutError"), retry_on=five_seconds_for_servers),
+    _always(Fault(500), retry_on=five_seconds_for_servers, deadline=8.0),
+    _always(Fault(500), {"patience": 2.0}, retry_on=five_seconds_for_servers),
+    _always(Fault(500), {"expires_in": 3.0}, retry_on=five_seconds_for_servers),
+    _always(Fault(500), retry_on=two_hours),
     _always(Fault("TimeoutError", seconds=20.0), deadline=50.0),
     _always(Fault("TimeoutError"), overrides={"network": {"max_attempts": 2}}),
     _always(Fault("CoolingDownError", 5.0)),

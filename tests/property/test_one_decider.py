@@ -23,11 +23,12 @@ from outlast import Budget, RetryPolicy
 from outlast.classify import classify
 from outlast.decide.breaker import BreakerSettings
 from outlast.decide.decision import AlertKind, Decision, DecisionReason, DecisionState, Place, Retry, decide
+from outlast.decide.policy import verdict_on
 from outlast.decide.source_health import Profile, SourceHealth
 from outlast.engines.celery.attempt import _decide_attempt
 from outlast.engines.celery.engine import CeleryTaskRules
 from outlast.engines.celery.message_codec import MessageAttempt
-from outlast.errors import AbortJob, SkipTarget
+from outlast.errors import AbortJob, ConfigError, SkipTarget
 from outlast.http import AsyncRetryTransport, RetryTransport
 from outlast.jobs.context import RunFacts
 from outlast.jobs.target import TargetPlan, run_attempts
@@ -47,6 +48,7 @@ from outlast.testing import fake_clock
 from outlast.worker import ErrorHandler, ExponentialBackoffStrategy
 from property.failure_scenarios import (
     URL,
+    VERDICTS,
     Fault,
     Scenario,
     broken_predicate,
@@ -96,11 +98,13 @@ class State(DecisionState):
         return DecisionReason.BUDGET if self.retries_left == 0 else None
 
 
-def wanted(policy, error, failure):
+def verdict(policy, error, failure):
+    """Return what the policy says about an error, as facts of a state."""
     try:
-        return policy.retries(error, failure)
-    except RuntimeError:  # a broken predicate
-        return None
+        wanted, wait = verdict_on(policy.retry_on, error, failure)
+    except (RuntimeError, ConfigError):  # a broken function
+        wanted = wait = None
+    return {"wanted": wanted, "wait": wait}
 
 
 def expected(scenario: Scenario, *, limit=None, in_process=False, **facts) -> list[Step]:
@@ -117,7 +121,7 @@ def expected(scenario: Scenario, *, limit=None, in_process=False, **facts) -> li
         now += fault.seconds
         error = fault.error()
         failure = classify(error)
-        state = State(attempt=attempt, wanted=wanted(policy, error, failure), chance=lambda: scenario.chance, **facts)
+        state = State(attempt=attempt, chance=lambda: scenario.chance, **verdict(policy, error, failure), **facts)
         if limit is not None:
             state.time_left = max(0.0, limit - now)
         if state.expires_in is not None:
@@ -443,9 +447,16 @@ def test_a_call(drive, scenario):
 @given(scenario=scenarios)
 def test_an_http_request(drive, scenario):
     scenario = replace(scenario, nested=False)
+    if scenario.policy.retry_on in VERDICTS:
+        # A verdict replaces the wait that a server asks for, but the cooldown of the host holds the request back.
+        faults = tuple(each if each.response() is None else replace(each, wait=None) for each in scenario.faults)
+        scenario = replace(scenario, faults=faults)
     steps = in_process(scenario, Place.HTTP, patience=scenario.patience)
     last = scenario.faults[len(steps) - 1]
-    if last.response() is not None and wanted(scenario.policy, last.error(), classify(last.error())) is False:
+    if (
+        last.response() is not None
+        and verdict(scenario.policy, last.error(), classify(last.error()))["wanted"] is False
+    ):
         steps[-1] = replace(steps[-1], reason=None)
     assert drive(scenario) == steps
 
@@ -529,6 +540,7 @@ states = st.builds(
     place=st.sampled_from(Place),
     attempt=st.integers(1, 5),
     wanted=st.sampled_from([True] * 8 + [False, None]),
+    wait=st.sampled_from([None, None, None, 0.0, 5.25, 7200.0]),
     previous=st.none() | st.integers(0, 60).map(float),
     time_left=st.none() | st.integers(0, 200).map(float),
     patience=st.none() | st.integers(0, 60).map(float),
@@ -564,5 +576,5 @@ def test_explain(fault, policy, state):
 @given(fault=faults, policy=policies)
 def test_explain_without_a_state_is_the_first_attempt_of_a_call(fault, policy):
     error, failure = fault.error(), classify(fault.error())
-    state = DecisionState(wanted=wanted(policy, error, failure), time_left=policy.deadline, chance=lambda: 1.0)
+    state = DecisionState(**verdict(policy, error, failure), time_left=policy.deadline, chance=lambda: 1.0)
     assert outlast.explain(error, policy=policy).decision == decide(failure, policy, state)

@@ -2,9 +2,11 @@
 
 # pyright: reportUnnecessaryTypeIgnoreComment=true
 
+from datetime import timedelta
 from typing import assert_type
 
 import outlast
+from outlast.http import AsyncRetryTransport, RetryTransport
 from outlast.worker import ErrorClassifier
 
 failure = outlast.classify(ValueError("x"))
@@ -50,6 +52,29 @@ async def coroutine_by_position(url: str) -> bytes:
     return url.encode()
 
 
+def seconds_to_wait(error: Exception) -> float | timedelta | bool:
+    return timedelta(seconds=5) if isinstance(error, OSError) else False
+
+
+def is_pending(value: bytes) -> bool:
+    return value == b"pending"
+
+
+@outlast.retry(retry_on=seconds_to_wait, retry_result=lambda value: 0 if value is None else False)
+def with_verdicts(url: str) -> bytes:
+    return url.encode()
+
+
+@outlast.retry(policy, retry_result=is_pending)
+async def with_result(url: str) -> bytes:
+    return url.encode()
+
+
+limited = outlast.resource("limited", rate="10/s")
+RetryTransport(rate="10/s", per="credential")
+AsyncRetryTransport(rate=10, per=lambda url, headers: url)
+assert_type(with_verdicts("x"), bytes)
+assert_type(outlast.call(configured, "x", policy=policy, retry_result=is_pending), bytes)
 assert_type(bare("x", depth=1), bytes)
 assert_type(configured("x"), bytes)
 assert_type(by_position("x", depth=1), bytes)
@@ -59,6 +84,9 @@ assert_type(outlast.current_attempt(), outlast.CurrentAttempt | None)
 async def use() -> None:
     assert_type(await coroutine("x"), bytes)
     assert_type(await coroutine_by_position("x"), bytes)
+    assert_type(await with_result("x"), bytes)
+    async with limited as guard:
+        assert_type(guard, outlast.Resource)
 
 
 bare(1)  # type: ignore[arg-type]
@@ -67,3 +95,6 @@ outlast.retry(3)  # type: ignore[call-overload]
 outlast.retry(policy, policy=policy)  # type: ignore[call-overload]
 outlast.retry(policy, max_attempts=3)  # type: ignore[call-overload]
 outlast.RetryPolicy(retries=3)  # type: ignore[call-arg]
+outlast.RetryPolicy(retry_on=lambda error: "yes")  # type: ignore[arg-type,return-value]
+outlast.attempts(policy, retry_result=is_pending)  # type: ignore[arg-type]
+outlast.resource("x", rate=timedelta(seconds=1))  # type: ignore[arg-type]

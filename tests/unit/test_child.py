@@ -90,8 +90,13 @@ class TestReplies:
         reply = run(children, "unreachable")
 
         assert isinstance(reply, Raised)
-        failure, wanted, traceback = reply.task_failure
-        assert (failure.category, failure.exception_name, wanted) == ("network", "ConnectionRefusedError", True)
+        failure, wanted, traceback, wait = reply.task_failure
+        assert (failure.category, failure.exception_name, wanted, wait) == (
+            "network",
+            "ConnectionRefusedError",
+            True,
+            None,
+        )
         assert failure.location == "tests/child_tasks.py:unreachable"
         assert "in unreachable" in traceback
         assert "hunter2" not in traceback + failure.message

@@ -7,7 +7,8 @@ differ only by the state. It is pure: time, chance and the refusal of a resource
 from enum import StrEnum
 
 from outlast.classify import MAX_RETRY_AFTER_SECONDS
-from outlast.decide.policy import matches
+from outlast.decide.policy import verdict_on
+from outlast.errors import RetryableError
 from outlast.failure import Category, Frozen
 
 TYPE_CHECKING = False
@@ -35,6 +36,8 @@ class DecisionReason(StrEnum):
     """The policy waits and retries."""
     HINT = "hint"
     """The other side said how long to wait."""
+    VERDICT = "verdict"
+    """The function given as `retry_on` or `retry_result` said how long to wait."""
     DEFERRED = "deferred"
     """The wait is too long to sleep, or uses no attempt here."""
     EXHAUSTED = "exhausted"
@@ -52,7 +55,7 @@ class DecisionReason(StrEnum):
     BREAKER = "breaker"
     """The circuit breaker of the resource is open."""
     BROKEN = "broken"
-    """The predicate or the backoff function of the policy raised an error."""
+    """A function of the policy raised an error, or returned something that is not a verdict."""
     EXPIRED = "expired"
     """The task would expire, or was deferred for too long."""
     CRASH = "crash"
@@ -120,13 +123,29 @@ class Skip(_Final):
 Decision = Retry | Defer | Fail | Abort | Skip
 
 
+class RetriedResult(RetryableError):  # noqa: N818  # a signal
+    """Stands for a returned value that `retry_result` does not accept.
+
+    Its text names only the type of the value, which may be secret.
+
+    Attributes:
+        value: The returned value.
+        wait: Seconds to wait before the next attempt; None for the backoff of the policy.
+    """
+
+    def __init__(self, value: object, wait: float | None) -> None:
+        super().__init__(f"retry_result did not accept the returned {type(value).__qualname__}")
+        self.value, self.wait = value, wait
+
+
 class DecisionState:
     """What `decide` has to know about a failed attempt besides the failure and the policy.
 
     Attributes:
         place: Where the attempt was made.
         attempt: Number of failed attempts, including this one.
-        wanted: Whether the policy retries this kind of error; None if its predicate raised.
+        wanted: Whether the policy retries this kind of error; None if its function raised.
+        wait: Seconds to wait instead of any other wait, as the function given as `retry_on` said; None if it did not.
         previous: The wait before this attempt in seconds, if there was one.
         time_left: Seconds until the deadline; None without one.
         timed_out: Whether the attempt was ended by a time limit of ours.
@@ -147,6 +166,7 @@ class DecisionState:
     place: Place = Place.CALL
     attempt: int = 1
     wanted: bool | None = True
+    wait: float | None = None
     previous: float | None = None
     time_left: float | None = None
     timed_out: bool = False
@@ -179,11 +199,14 @@ class DecisionState:
             self.on_broken(what, error)
 
     def ask_policy(self, policy: "RetryPolicy", error: BaseException, failure: "Failure | None") -> None:
-        """Set `wanted` by asking the policy about an error; a predicate that raises is reported."""
+        """Set `wanted` and `wait` by asking the policy about an error; a function that raises is reported."""
+        if type(error) is RetriedResult:
+            self.wanted, self.wait = True, error.wait
+            return
         try:
-            self.wanted = matches(policy.retry_on, error, failure)
-        except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
-            self.wanted = None
+            self.wanted, self.wait = verdict_on(policy.retry_on, error, failure)
+        except Exception as mistake:  # noqa: BLE001  # a function of the user's; the error at hand matters more
+            self.wanted = self.wait = None
             self.broken("retry_on", mistake)
 
 
@@ -196,8 +219,10 @@ _OWN_REFUSALS = {
     "BreakerOpenError": 1.0,
     "ConcurrencyLimitError": 0.1,
     "CoolingDownError": 1.0,
+    "LocalRateLimitError": 1.0,
     "ResourceUnavailableError": 1.0,
 }
+_UNSENT = ("CoolingDownError", "LocalRateLimitError")  # errors of HTTP requests that would have waited for too long
 ABORT_CATEGORIES = frozenset(
     {
         Category.ACCESS_DENIED,
@@ -249,44 +274,49 @@ def _decide(failure: "Failure | None", policy: "RetryPolicy", state: DecisionSta
     except Exception as error:  # noqa: BLE001  # a backoff function of the user's; the failure matters more
         state.broken("backoff", error)
         return Fail(DecisionReason.BROKEN)
-    asked = failure is not None and (failure.retry_after is not None or failure.category is Category.RATE_LIMIT)
-    if failure is not None and asked and state.place is not Place.TASK and _is_too_long(failure, delay, state.patience):
-        return Defer(delay if failure.retry_after is None else failure.retry_after)
+    hint = failure.retry_after if failure is not None and state.wait is None else state.wait
+    asked = hint is not None or (failure is not None and failure.category is Category.RATE_LIMIT)
+    if asked and state.place is not Place.TASK and _is_too_long(failure, hint, delay, state):
+        return Defer(delay if hint is None else hint)
     if state.time_left is not None and delay >= state.time_left:
         if asked and state.time_left > 0:
-            return Defer(delay if failure is None or failure.retry_after is None else failure.retry_after)
+            return Defer(delay if hint is None else hint)
         return Fail(DecisionReason.DEADLINE)
     if state.expires_in is not None and delay > state.expires_in:
         return Fail(DecisionReason.EXPIRED)
     refusal = state.refusal()
     if refusal is not None:
         return Fail(refusal)
-    hinted = failure is not None and failure.retry_after is not None
-    return Retry(delay, DecisionReason.HINT if hinted else DecisionReason.BACKOFF)
+    if state.wait is not None:
+        return Retry(delay, DecisionReason.VERDICT)
+    return Retry(delay, DecisionReason.BACKOFF if hint is None else DecisionReason.HINT)
 
 
 def _delay(failure: "Failure | None", policy: "RetryPolicy", state: DecisionState) -> float:
+    if state.wait is not None:
+        return state.wait
     if failure is None:
         return policy.get_delay(state.attempt, previous=state.previous, chance=state.chance)
     unset = QUEUE_JITTER if state.place is Place.TASK else None
     return policy.delay_after(failure, state.attempt, previous=state.previous, chance=state.chance, unset_jitter=unset)
 
 
-def _is_too_long(failure: "Failure", delay: float, patience: float | None) -> bool:
-    """Return whether a wait that the other side asked for is not slept through."""
-    requested = failure.retry_after or 0.0
-    return failure.capped or requested > MAX_RETRY_AFTER_SECONDS or (patience is not None and delay > patience)
+def _is_too_long(failure: "Failure | None", hint: float | None, delay: float, state: DecisionState) -> bool:
+    """Return whether a wait that the other side or a verdict asked for is not slept through."""
+    capped = failure is not None and failure.capped and state.wait is None
+    too_long = (hint or 0.0) > MAX_RETRY_AFTER_SECONDS
+    return capped or too_long or (state.patience is not None and delay > state.patience)
 
 
 def deferral_seconds(failure: "Failure", policy: "RetryPolicy", state: DecisionState) -> float | None:
     """Return the seconds to defer a request, poll or task; None if the failure uses an attempt.
 
     Tasks and polls never sleep on a wait that the other side asks for. A call that Outlast itself refused uses no
-    attempt either.
+    attempt either. If a function of the policy returned a wait, a task uses an attempt.
     """
     requested = failure.retry_after
     if state.place is Place.HTTP or state.place is Place.TARGET:
-        return requested if state.place is Place.HTTP and failure.exception_name == "CoolingDownError" else None
+        return requested if state.place is Place.HTTP and failure.exception_name in _UNSENT else None
     if failure.exception_name in _OWN_REFUSALS:
         refused = requested or _OWN_REFUSALS[failure.exception_name]
         return refused if state.wanted or state.place is Place.POLL else None
@@ -295,6 +325,8 @@ def deferral_seconds(failure: "Failure", policy: "RetryPolicy", state: DecisionS
             return requested or _own_wait(failure, policy, state)
         answered = failure.http_status is not None or failure.category is Category.QUOTA_EXHAUSTED
         return requested if requested and answered else None
+    if state.wait is not None:
+        return None
     if failure.category is Category.QUOTA_EXHAUSTED:
         return requested
     instructed = failure.exact and (state.counts_own_waits or failure.category is not Category.RATE_LIMIT)

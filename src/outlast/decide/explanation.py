@@ -19,7 +19,7 @@ from outlast.decide.decision import (
     Skip,
     decide,
 )
-from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
+from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy, is_function
 from outlast.failure import Category, Evidence, Failure
 from outlast.redact import redact
 from outlast.units import format_seconds
@@ -113,7 +113,11 @@ def explain(
         if isinstance(subject, BaseException):
             state.ask_policy(policy, subject, failure)
     decision = decide(failure, policy, state)
-    return Explanation(failure, strength, tuple(others.values()), _action(failure, policy, state, decision), decision)
+    action = _action(failure, policy, state, decision)
+    if is_function(policy.retry_on) and state.wanted is not None:
+        returned = f"{state.wait:g} s" if state.wait is not None else f"{state.wanted}"
+        action += f"; the retry_on function returned {returned}"
+    return Explanation(failure, strength, tuple(others.values()), action, decision)
 
 
 def _readings(classifier: Classifier, subject: BaseException | Evidence) -> list[Reading]:
@@ -160,7 +164,7 @@ def _retries(failure: Failure, policy: RetryPolicy, state: DecisionState, decisi
             following.time_left = max(0.0, following.time_left - decision.delay)
         decision = decide(failure, policy, following)
     shown = ", ".join(f"{wait:g}" for wait in waits[:_MAX_WAITS]) + (", …" if len(waits) > _MAX_WAITS else "")
-    at_most = "at most " if _varies(policy, failure) else ""
+    at_most = "at most " if state.wait is None and _varies(policy, failure) else ""
     total = policy.for_category(failure.category).max_attempts - state.attempt
     scope = "in all"
     if len(waits) < total:

@@ -277,11 +277,16 @@ def check_limit(
     return ResourceLimit(
         resource,
         starts,
-        _check_count("burst", burst) or _count_in(_BURST_SECONDS, starts),
+        _check_count("burst", burst) or default_burst(starts),
         _check_count("concurrency", concurrency),
         retry_starts,
         _check_count("retry_burst", retry_burst) or _count_in(_RETRY_BURST_SECONDS, retry_starts),
     )
+
+
+def default_burst(rate: float | None) -> int:
+    """Return the starts allowed at once if only the rate is set."""
+    return _count_in(_BURST_SECONDS, rate)
 
 
 def _count_in(seconds: float, rate: float | None) -> int:

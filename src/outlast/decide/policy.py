@@ -26,10 +26,13 @@ if TYPE_CHECKING:
         | Sequence[type[BaseException] | str]
         | AbstractSet[str]
         | str
-        | Callable[[BaseException], object]
+        | Callable[[Exception], bool | float | timedelta]
         | None
     )
-    """Exception types, categories or their names, a predicate, or None for what the classifier calls retryable."""
+    """Exception types, categories or their names, a function, or None for what the classifier calls retryable.
+
+    The function gets the error and returns a verdict: True to retry, False to give up, or the seconds to wait.
+    """
 
 
 def _is_not_permanent(error: BaseException) -> bool:
@@ -40,29 +43,60 @@ NODE_RETRY_ON: "RetryOn" = _is_not_permanent
 """What `node` and `RetryPolicy.should_retry` retry without `retry_on`: every Exception except `PermanentError`."""
 
 
-def matches(retry_on: "RetryOn", error: BaseException, failure: "Failure | None" = None) -> bool:
-    """Return whether `retry_on` includes an error. It never does for a BaseException that is not an Exception.
+def verdict_on(
+    retry_on: "RetryOn", error: BaseException, failure: "Failure | None" = None
+) -> tuple[bool, float | None]:
+    """Return whether `retry_on` includes an error, and the seconds to wait if a function says so, else None.
+
+    It never includes a BaseException that is not an Exception.
 
     Args:
         retry_on: In one of its forms; None is what the classifier calls retryable.
         error: The error.
         failure: The classified error, if it is known.
+
+    Raises:
+        ConfigError: If a function returns something that is not a verdict.
     """
     if not isinstance(error, Exception):
-        return False
+        return False, None
     if isinstance(retry_on, tuple) and retry_on and isinstance(retry_on[-1], frozenset):  # classes, then categories
-        return isinstance(error, retry_on[:-1]) or matches(retry_on[-1], error, failure)
+        is_listed = isinstance(error, retry_on[:-1])
+        return (True, None) if is_listed else verdict_on(retry_on[-1], error, failure)
     if isinstance(retry_on, type | tuple):
-        return isinstance(error, retry_on)
+        return isinstance(error, retry_on), None
     if retry_on is None or isinstance(retry_on, frozenset):
         failure = failure or failure_of(error)
         asks_retryable = retry_on is None or retry_on is RETRYABLE or retry_on == RETRYABLE
-        return failure.retryable if asks_retryable else failure.category in retry_on  # type: ignore[operator]  # a set
-    return bool(retry_on(error))  # type: ignore[operator]  # a predicate, as check_retry_on ensured
+        return (failure.retryable if asks_retryable else failure.category in retry_on), None  # type: ignore[operator]  # a set
+    return check_verdict(retry_on, retry_on(error))  # type: ignore[operator]  # a function, as check_retry_on ensured
+
+
+def check_verdict(function: object, verdict: object) -> tuple[bool, float | None]:
+    """Return whether a function said to retry, and the seconds to wait if it returned them, else None.
+
+    Raises:
+        ConfigError: If what it returned is not True, False or a time that is not negative.
+    """
+    if verdict is True or verdict is False:
+        return verdict, None
+    try:
+        return True, min(float(check_seconds("verdict", verdict)), _LONGEST_WAIT)
+    except ConfigError:
+        name = getattr(function, "__qualname__", None) or type(function).__qualname__
+        raise ConfigError(
+            f"{name} returned {short_repr(verdict)}; return True to retry, False to give up, or the wait: seconds or a "
+            "timedelta, 0 or more"
+        ) from None
+
+
+def matches(retry_on: "RetryOn", error: BaseException, failure: "Failure | None" = None) -> bool:
+    """Return whether `retry_on` includes an error; `verdict_on` describes the arguments."""
+    return verdict_on(retry_on, error, failure)[0]
 
 
 def check_retry_on(retry_on: "RetryOn", name: str = "retry_on") -> "RetryOn":
-    """Return `retry_on` in the form that `matches` takes.
+    """Return `retry_on` in the form that `verdict_on` takes.
 
     Raises:
         ConfigError: If it is not in one of the valid forms.
@@ -80,10 +114,10 @@ def check_retry_on(retry_on: "RetryOn", name: str = "retry_on") -> "RetryOn":
         return frozenset({Category.parse(checked)})
     if isinstance(checked, set | frozenset) and checked is not RETRYABLE:
         return frozenset(Category.parse(each) for each in checked)
-    if checked is None or checked is RETRYABLE or _is_exception_class(checked) or _is_predicate(checked):
+    if checked is None or checked is RETRYABLE or _is_exception_class(checked) or is_function(checked):
         return retry_on
     raise ConfigError(
-        f"{name} is {checked!r}; give exception classes, a set of categories, outlast.RETRYABLE or a predicate"
+        f"{name} is {checked!r}; give exception classes, a set of categories, outlast.RETRYABLE or a function"
     )
 
 
@@ -91,11 +125,13 @@ def _is_exception_class(thing: object) -> bool:
     return isinstance(thing, type) and issubclass(thing, BaseException)
 
 
-def _is_predicate(thing: object) -> bool:
+def is_function(thing: object) -> bool:
+    """Return whether something can be called and is not a class."""
     return callable(thing) and not isinstance(thing, type)
 
 
 _DEFAULT_ATTEMPTS = 3
+_LONGEST_WAIT = 10 * 365 * 86400.0  # seconds; no date overflows
 RATE_LIMIT_WAIT = 1.0
 """Seconds added to the backoff after a rate limit without a hint."""
 _CALL_SETTINGS = {"retry_on", "deadline", "attempt_timeout", "overrides", "resource", "nested"}
@@ -107,8 +143,9 @@ class RetryPolicy(Frozen):
 
     Attributes:
         max_attempts: Maximum number of calls, including the first; at least 1.
-        retry_on: What is retried: exception types, categories, a list of both, or a predicate. None, the default, means
-            what the classifier calls retryable (`RETRYABLE`); `()` retries nothing.
+        retry_on: What is retried: exception types, categories, a list of both, or a function of the error that returns
+            True, False or the wait in seconds. None, the default, means what the classifier calls retryable
+            (`RETRYABLE`); `()` retries nothing.
         backoff: ``"fixed"``, ``"linear"`` (base · n), ``"exponential"`` (base · 2^(n-1)), or a function of n.
         base_delay: Seconds before the first retry.
         max_delay: Maximum wait in seconds; a server may ask for a longer one.

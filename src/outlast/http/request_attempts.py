@@ -7,7 +7,7 @@ reports the outcome to the resource and the cooldowns, and raises the responses 
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from outlast import clock
 from outlast.classify import attach_failure, failure_of
@@ -15,8 +15,11 @@ from outlast.decide.decision import Defer, Place
 from outlast.errors import CoolingDownError, ResourceUnavailableError
 from outlast.failure import Category, Failure
 from outlast.http.settings import Settings
-from outlast.run.call_state import CURRENT, Call, CallPlan, CallState, attempt_seconds_left
+from outlast.run.call_state import CURRENT, Call, CallPlan, CallState, attempt_seconds_left, restart_attempt
 from outlast.run.loops import retry_sync
+
+if TYPE_CHECKING:
+    from outlast.run.resources import Turn
 
 FIRST_ERROR_STATUS = 400
 """Responses with this status and above are classified."""
@@ -113,6 +116,7 @@ class RequestAttempts:
         self._began = self._held = 0.0
         self._ends: float | None = None
         self._probes = False
+        self._turn: Turn | None = None  # its turn by the rate limit, while it waits for it
 
     def send(self, limit: float | None) -> Any:
         """Send the request once; it may take `limit` seconds. For async transports, a coroutine."""
@@ -131,15 +135,36 @@ class RequestAttempts:
         """Wait until the scope may be called; for sync transports.
 
         Raises:
-            CoolingDownError: If that takes longer than the request may wait.
+            ResourceUnavailableError: If that takes longer than the request may wait.
         """
-        while (left := self.settings.cooling.admit(self.scope)) > 0:
-            clock.sleep(self.hold(left))
-        self.admitted()
+        while (seconds := self.pause(self.settings.cooling.admit(self.scope))) is not None:
+            clock.sleep(seconds)
 
-    def admitted(self) -> None:
-        """Note whether this request is the probe of its scope; the probe is given back if it is not sent."""
-        self._probes = self.settings.cooling.is_probing(self.scope)
+    def pause(self, left: float) -> float | None:
+        """Return the seconds to wait before asking about the cooldown again; None if the request may be sent.
+
+        The cooldown comes first, then the rate limit. It may be long until the turn of a request, so the cooldown is
+        asked again then. If there is a new one, the turn is lost, or all requests would be sent at once after it.
+
+        Args:
+            left: Seconds until the end of the cooldown; 0 if there is none.
+
+        Raises:
+            ResourceUnavailableError: If that is longer than the request may wait.
+        """
+        turn, self._turn = self._turn, None
+        if left > 0:
+            return self.hold(left)
+        limiter, request = self.settings.limiter, self._request
+        self._probes = self.settings.cooling.is_probing(self.scope)  # the probe is given back if it is not sent
+        if turn is not None:
+            restart_attempt(CURRENT.get())
+        elif limiter is not None:
+            self._turn = limiter.reserve(self.settings.per(str(request.url), request.headers), CURRENT.get())
+        if self._turn is None:
+            return None
+        self._give_probe_back()
+        return self._turn.seconds_left()
 
     def hold(self, left: float) -> float:
         """Return the seconds to wait before asking again about a cooldown that has `left` seconds to go.
@@ -260,8 +285,11 @@ class RequestAttempts:
         return response
 
     def end(self) -> None:
-        """Give back a probe that was not sent, and forget the last error: its traceback refers to this object."""
+        """Give back a probe and a turn that were not used, and forget the last error: its traceback refers to this."""
         self._give_probe_back()
+        if self._turn is not None:
+            self._turn.give_back()
+            self._turn = None
         self.status_error = self.cooling_error = None
 
     def _give_probe_back(self) -> None:

@@ -49,6 +49,8 @@ class HTTPAdapter(_HTTPAdapter):
         keys: Whether to add an ``Idempotency-Key`` to requests with other methods.
         max_body: Maximum size of a response, in bytes.
         raises: Whether to raise a response that is given up; otherwise it is returned.
+        rate: Requests per time, such as ``"10/s"``; further ones wait for their turn.
+        per: What has a rate of its own: ``host``, ``url``, ``credential``, or a function of URL and headers.
 
     Raises:
         ConfigError: If a setting cannot be used.
@@ -71,6 +73,8 @@ class HTTPAdapter(_HTTPAdapter):
         keys: bool = False,
         max_body: int | None = None,
         raises: bool = True,
+        rate: str | float | None = None,
+        per: "str | Scope" = "host",
     ) -> None:
         if max_retries != 0:
             raise ConfigError(f"max_retries is {max_retries!r}; it must be 0, because the policy decides about retries")
@@ -83,6 +87,8 @@ class HTTPAdapter(_HTTPAdapter):
             keys=keys,
             max_body=max_body,
             raises=raises,
+            rate=rate,
+            per=per,
         )
         super().__init__(pool_connections, pool_maxsize, 0, pool_block)
 

@@ -16,7 +16,7 @@ from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from outlast.errors import ConfigError
 from outlast.run.call_state import CURRENT_TASK
 from outlast.run.cooldowns import CooldownTracker
-from outlast.run.resources import resource
+from outlast.run.resources import RateLimiter, resource
 from outlast.run.retry import check_policy
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ SCOPES: dict[str, Scope] = {"host": _by_host, "url": _by_url, "credential": _by_
 """The scopes by name: a whole host, one path of it, or one credential on it."""
 
 
-def scope_function(scope: "str | Scope") -> Scope:
+def scope_function(scope: "str | Scope", setting: str = "scope") -> Scope:
     """Return the scope of a name; a function is returned as it is.
 
     Raises:
@@ -151,7 +151,9 @@ def scope_function(scope: "str | Scope") -> Scope:
         return SCOPES[scope]
     if callable(scope):
         return scope
-    raise ConfigError(f"scope is {scope!r}; choose one of: {', '.join(SCOPES)}, or give a function of URL and headers")
+    raise ConfigError(
+        f"{setting} is {scope!r}; choose one of: {', '.join(SCOPES)}, or give a function of URL and headers"
+    )
 
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -174,6 +176,9 @@ class Settings:
         keys: Whether to add an ``Idempotency-Key`` to requests with other methods.
         max_body: Maximum size of a decoded response, in bytes; None for no limit.
         raises: Whether to raise a response that is given up as an error of the library; otherwise it is returned.
+        rate: Requests per time, such as ``"10/s"``, of this transport. Further ones wait for their turn, or raise
+            `LocalRateLimitError` at once if the deadline of the policy is earlier. Each attempt counts.
+        per: What has a rate of its own: ``host``, ``url``, ``credential``, or a function of URL and headers.
 
     Raises:
         ConfigError: If a setting is not valid.
@@ -190,6 +195,8 @@ class Settings:
         keys: bool = False,
         max_body: int | None = None,
         raises: bool = True,
+        rate: str | float | None = None,
+        per: "str | Scope" = "host",
     ) -> None:
         self.policy = DEFAULT_POLICY if policy is None else check_policy(policy)
         self.cooling = _check_cooling(cooling)
@@ -199,17 +206,20 @@ class Settings:
         self.keys = _check_flag("keys", keys)
         self.max_body = _check_max_body(max_body)
         self.raises = _check_flag("raises", raises)
+        self.limiter = None if rate is None else RateLimiter(rate)
+        self.per = scope_function(per, "per")
         limits = [each for each in (self.policy.deadline, self.policy.attempt_timeout) if each is not None]
         self.first_limit = min(limits) if limits else None
         self.guard = None if self.policy.resource is None else resource(self.policy.resource)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle, without the resource."""
-        return {**self.__dict__, "guard": None}
+        """Return the state to pickle, without the resource and without the requests of the rate limit."""
+        return {**self.__dict__, "guard": None, "limiter": None if self.limiter is None else self.limiter.rate}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, with the resource of that name in this process."""
         self.__dict__.update(state)
+        self.limiter = None if state["limiter"] is None else RateLimiter(state["limiter"])
         self.guard = None if self.policy.resource is None else resource(self.policy.resource)
 
     @property

@@ -301,6 +301,8 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
         keys: bool = False,
         max_body: int | None = None,
         raises: bool = True,
+        rate: str | float | None = None,
+        per: "str | Scope" = "host",
     ) -> None:
         """Wrap a transport."""
         self.wrapped = transport
@@ -313,6 +315,8 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
             keys=keys,
             max_body=max_body,
             raises=raises,
+            rate=rate,
+            per=per,
         )
         self._making = threading.Lock()
         self._made_of: HttpxAdapter | None = None
@@ -395,6 +399,8 @@ class RetryTransport(_Transport):
         keys: Whether to add an ``Idempotency-Key`` to requests with other methods.
         max_body: Maximum size of a response, in bytes.
         raises: Whether to raise a response that is given up; otherwise it is returned.
+        rate: Requests per time, such as ``"10/s"``; further ones wait for their turn.
+        per: What has a rate of its own: ``host``, ``url``, ``credential``, or a function of URL and headers.
     """
 
     _default = "HTTPTransport"
@@ -537,9 +543,11 @@ async def _attempt_async(sending: _Sending) -> Any:
 
 async def _wait_async(sending: _Sending) -> None:
     cooling, scope = sending.settings.cooling, sending.scope
-    while (left := cooling.admit(scope) if cooling.is_quick(scope) else await _admit(cooling, scope)) > 0:
-        await clock.sleep_async(sending.hold(left))
-    sending.admitted()
+    while True:
+        left = cooling.admit(scope) if cooling.is_quick(scope) else await _admit(cooling, scope)
+        if (seconds := sending.pause(left)) is None:
+            return
+        await clock.sleep_async(seconds)
 
 
 async def _admit(cooling: "CooldownTracker", scope: str) -> float:

@@ -170,9 +170,8 @@ async def _run_within_timeout(
 ) -> object:
     limit = asyncio.timeout(definition.timeout)
     try:
-        async with limit:
-            with guard or nullcontext():
-                return await definition.function(*args, **kwargs)
+        async with limit, guard or nullcontext():
+            return await definition.function(*args, **kwargs)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -193,7 +192,7 @@ def execute_in_child(
     guard, suspect = active_resource(definition.resource), limits.crashes is not None
     context = {"claimed": list(claimed), "keep": definition.keep_result is not None, "memory": limits.memory}
     try:
-        permit = 0 if guard is None else guard.enter()
+        permit = _enter(guard)
     except ResourceUnavailableError as error:
         return _settle_error(definition, claimed, error, guard, suspect=suspect)
     try:
@@ -217,6 +216,14 @@ def execute_in_child(
         guard.failed(raised, permit)
     outcome = _settle_reply(definition, claimed, reply, task_failure, limits.crashes)
     return _add_breaker_cooldown(outcome, task_failure, guard)
+
+
+def _enter(guard: Resource | None) -> int:
+    """Start a call of a resource, when its rate limit allows it; return the permit."""
+    if guard is None:
+        return 0
+    guard.wait(None)
+    return guard.enter()
 
 
 def _settle_reply(

@@ -26,7 +26,11 @@ from outlast.record import bus
 from outlast.record.bus import publish
 from outlast.redact import Redactor
 
-_NOT_OF_RESOURCE = {"ConcurrencyLimitError", "NoProcess"}  # errors that say nothing about a resource
+_NOT_OF_RESOURCE = {
+    "ConcurrencyLimitError",
+    "LocalRateLimitError",
+    "NoProcess",
+}  # errors that say nothing about a resource
 _CRASH_WAITS = (1.0, 10.0, 60.0)  # seconds after a suspect's first crash, its second, and all others
 _NOT_RETRIED = (Fail(DecisionReason.PERMANENT), Fail(DecisionReason.BROKEN))
 _NO_PROCESS_WAIT = 60.0  # seconds until the next try to start a process for a suspect
@@ -93,7 +97,7 @@ def settle_failure(
     """
     failure, policy, attempt = task_failure.failure, definition.policy, claimed.retry_count + 1
     most = policy.for_category(failure.category).max_attempts
-    state = task_state(task_failure.wanted, claimed)
+    state = task_state(task_failure.wanted, claimed, wait=task_failure.wait)
     decision = decide_task(failure, policy, state)
     wait = decision.delay if isinstance(decision, Defer) else None
     if claimed.canary:  # it fails, but a wait that was asked for applies to the others

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from outlast.classify import failure_of
+from outlast.decide.policy import verdict_on
 from outlast.failure import Failure
 from outlast.record.log_text import traceback_of
 from outlast.run import logs
@@ -22,31 +23,32 @@ class TaskFailure(NamedTuple):
         failure: What happened.
         wanted: Whether the policy retries this kind of error; None if its predicate raised an error itself.
         traceback: Redacted and capped.
+        wait: Seconds that the policy's function said to wait; None if it said none.
     """
 
     failure: Failure
     wanted: bool | None
     traceback: str
+    wait: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values for JSON."""
-        return {"failure": self.failure.to_dict(), "wanted": self.wanted, "traceback": self.traceback}
+        return self._asdict() | {"failure": self.failure.to_dict()}
 
     @classmethod
     def from_dict(cls, data: "Mapping[str, Any]") -> "Self":
         """Return the failure of which `to_dict` returned the values."""
-        return cls(Failure.from_dict(data["failure"]), data["wanted"], str(data["traceback"]))
+        return cls(Failure.from_dict(data["failure"]), data["wanted"], str(data["traceback"]), data.get("wait"))
 
 
 def task_failure_of(error: BaseException, policy: "RetryPolicy") -> TaskFailure:
     """Return the failure of an error that a task raised, with what the policy of the task says about it."""
     failure = failure_of(error).settled()
-    return TaskFailure(failure, _policy_retries(error, failure, policy), traceback_of(error))
-
-
-def _policy_retries(error: BaseException, failure: Failure, policy: "RetryPolicy") -> bool | None:
+    wanted: bool | None
+    wait: float | None
     try:
-        return policy.retries(error, failure)
-    except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
+        wanted, wait = verdict_on(policy.retry_on, error, failure)
+    except Exception as mistake:  # noqa: BLE001  # a function of the user's; the error at hand matters more
         logs.log_user_error("retry_on", failure.location or failure.exception_name, mistake)
-        return None
+        wanted, wait = None, None
+    return TaskFailure(failure, wanted, traceback_of(error), wait)

@@ -5,7 +5,8 @@ The caller writes the loop; `CallState` decides, as in the two attempt loops.
 
 from outlast import async_backends, clock
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
-from outlast.run.call_state import CURRENT, CallPlan, CallState
+from outlast.errors import ConfigError, ResourceUnavailableError
+from outlast.run.call_state import CURRENT, CallPlan, CallState, restart_attempt
 from outlast.run.loops import leave
 
 TYPE_CHECKING = False
@@ -129,17 +130,15 @@ class Attempts:
         delay, self._delay = self._delay, None
         return delay
 
-    def _next(self) -> BlockAttempt | None:
-        """Return the next attempt; None if its resource refuses it and the policy waits for another one."""
-        self.state.begin()
-        if self._guard is not None:
-            try:  # only asked: a caller who leaves the loop before the block begins has nothing to give back
-                self._guard.withdrawn(self._guard.enter())
-            except Exception as error:
-                self._delay = self.state.failed(error)
-                if self._delay is None:
-                    raise
-                return None
+    def _is_final(self, refusal: ResourceUnavailableError) -> bool:
+        """Return whether no other attempt follows one that was refused."""
+        self._delay = self.state.failed(refusal)
+        return self._delay is None
+
+    def _next(self) -> BlockAttempt:
+        """Return the next attempt, if its resource allows it."""
+        if self._guard is not None:  # only asked: a caller who leaves the loop now has nothing to give back
+            self._guard.withdrawn(self._guard.enter())
         self._unentered = True
         return BlockAttempt(self, self.state.attempt)
 
@@ -163,8 +162,14 @@ class Attempts:
                 except BaseException:
                     self.state.last = None
                     raise
-            if (attempt := self._next()) is not None:
-                return attempt
+            self.state.begin()
+            try:
+                if self._guard is not None and self._guard.wait(self.state):
+                    restart_attempt(self.state)
+                return self._next()
+            except ResourceUnavailableError as refusal:
+                if self._is_final(refusal):
+                    raise
         raise StopIteration
 
     def __aiter__(self) -> "Self":
@@ -182,16 +187,30 @@ class Attempts:
                 except BaseException:
                     self.state.last = None
                     raise
-            if (attempt := self._next()) is not None:
-                return attempt
+            self.state.begin()
+            try:
+                if self._guard is not None and await self._guard.wait_async(self.state):
+                    restart_attempt(self.state)
+                return self._next()
+            except ResourceUnavailableError as refusal:
+                if self._is_final(refusal):
+                    raise
         raise StopAsyncIteration
 
 
-def attempts(policy: RetryPolicy = DEFAULT_POLICY, *, name: str = "block") -> Attempts:
+def attempts(policy: RetryPolicy = DEFAULT_POLICY, *, name: str = "block", retry_result: None = None) -> Attempts:
     """Retry a block: ``for attempt in outlast.attempts(policy): with attempt: …``. In async code use ``async for``.
 
     Args:
         policy: The retry policy; by default that of ``@outlast.retry`` without arguments.
         name: The name of the block in logs and events.
+        retry_result: Not possible here.
+
+    Raises:
+        ConfigError: If `retry_result` is given.
     """
+    if retry_result is not None:
+        raise ConfigError(
+            "retry_result needs a returned value, and a block has none; use outlast.retry or outlast.call"
+        )
     return Attempts(policy, name)

@@ -323,6 +323,22 @@ def attempt_seconds_left(policy: "RetryPolicy", started: float | None, attempt_b
     return max(0.0, min(limits)) if limits else None
 
 
+def deadline_left(current: "Call | CallState | None") -> float | None:
+    """Return the seconds until the deadline of a call; None without one."""
+    if current is None:
+        return None
+    return (current if isinstance(current, CallState) else CallState(current)).seconds_left()
+
+
+def restart_attempt(current: "Call | CallState | None") -> None:
+    """Have the timeout of an attempt begin now, because the attempt had to wait for its turn."""
+    if current is not None and not isinstance(current, CallState):
+        current = CallState(current)
+        CURRENT.set(current)
+    if current is not None and current.plan.timed:
+        current.attempt_began = clock.monotonic()
+
+
 class CurrentAttempt(Frozen):
     """The attempt in which a function is called.
 

@@ -1,15 +1,18 @@
 """The two attempt loops, sync and async, as wrappers around a function.
 
 A call that succeeds at once costs one `try`. Everything else happens in `CallState`, after the first failure. A
-resource and a time limit are wrappers inside the loop, a fallback is one around it.
+resource, a time limit and the check of a result are wrappers inside the loop, a fallback is one around it.
 """
 
 import functools
 from types import CoroutineType
 
 from outlast import clock
+from outlast.decide.decision import RetriedResult
+from outlast.decide.policy import check_verdict
 from outlast.errors import ConfigError
-from outlast.run.call_state import CURRENT, CallPlan, CallState
+from outlast.run import logs
+from outlast.run.call_state import CURRENT, CallPlan, CallState, restart_attempt
 from outlast.run.report import report_counter
 
 TYPE_CHECKING = False
@@ -29,36 +32,50 @@ def name_of(function: object) -> str:
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
-def wrapped_sync(function: "Function", policy: "RetryPolicy", fallback: "Function | None" = None) -> "Function":
+def wrapped_sync(
+    function: "Function", policy: "RetryPolicy", fallback: "Function | None", retry_result: "Function | None" = None
+) -> "Function":
     """Return the function with its retries and its fallback."""
     plan = CallPlan(policy, name_of(function))
-    retried = retry_sync(function if plan.resource is None else _guarded(function, plan.resource), plan)
-    if fallback is None:
+    attempt = function if plan.resource is None else _guarded(function, plan.resource)
+    retried = retry_sync(attempt if retry_result is None else _judged(attempt, plan.name, retry_result), plan)
+    if fallback is None and retry_result is None:
         return retried
 
     @functools.wraps(function)
     def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
         try:
             return retried(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  # a fallback is for all of them
+        except RetriedResult as last:
+            return last.value
+        except Exception as error:
+            if fallback is None:
+                raise
             return fallback(error)
 
     return wrapper
 
 
-def wrapped_async(function: "Function", policy: "RetryPolicy", fallback: "Function | None" = None) -> "Function":
+def wrapped_async(
+    function: "Function", policy: "RetryPolicy", fallback: "Function | None", retry_result: "Function | None" = None
+) -> "Function":
     """Return the coroutine function with its retries and its fallback."""
     plan = CallPlan(policy, name_of(function))
     attempt = function if plan.limit is None else limited(function, plan.limit)
-    retried = retry_async(attempt if plan.resource is None else _guarded_async(attempt, plan.resource), plan)
-    if fallback is None:
+    attempt = attempt if plan.resource is None else _guarded_async(attempt, plan.resource)
+    retried = retry_async(attempt if retry_result is None else _judged_async(attempt, plan.name, retry_result), plan)
+    if fallback is None and retry_result is None:
         return retried
 
     @functools.wraps(function)
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
         try:
             return await retried(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  # a fallback is for all of them
+        except RetriedResult as last:
+            return last.value
+        except Exception as error:
+            if fallback is None:
+                raise
             result = fallback(error)
             return await result if hasattr(result, "__await__") else result
 
@@ -175,11 +192,47 @@ def checked_result_type(name: str, result: "Any") -> type:
     )
 
 
+def _judged(function: "Function", name: str, retry_result: "Function") -> "Function":
+    """Return the function with a result that `retry_result` does not accept raised, so that the loop sees it."""
+
+    @functools.wraps(function)
+    def judged(*args: "Any", **kwargs: "Any") -> "Any":
+        return _accepted(name, retry_result, function(*args, **kwargs))
+
+    return judged
+
+
+def _judged_async(function: "Function", name: str, retry_result: "Function") -> "Function":
+    """Return the coroutine function with a result that `retry_result` does not accept raised."""
+
+    @functools.wraps(function)
+    async def judged(*args: "Any", **kwargs: "Any") -> "Any":
+        return _accepted(name, retry_result, await function(*args, **kwargs))
+
+    return judged
+
+
+def _accepted(name: str, retry_result: "Function", result: "Any") -> "Any":
+    """Return a result, or raise it as a `RetriedResult`. If `retry_result` is broken, the result is returned."""
+    if hasattr(type(result), "__await__"):  # the loop refuses it
+        return result
+    try:
+        retries, wait = check_verdict(retry_result, retry_result(result))
+    except Exception as mistake:  # noqa: BLE001  # a function of the user's; the result at hand matters more
+        logs.log_user_error("retry_result", name, mistake)
+        return result
+    if retries:
+        raise RetriedResult(result, wait)
+    return result
+
+
 def _guarded(function: "Function", guard: "Resource") -> "Function":
     """Return the function inside its resource's breaker and limits."""
 
     @functools.wraps(function)
     def guarded(*args: "Any", **kwargs: "Any") -> "Any":
+        if guard.limiter is not None and guard.wait(current := CURRENT.get()):
+            restart_attempt(current)
         permit, began = guard.enter(), clock.monotonic()
         try:
             result = function(*args, **kwargs)
@@ -197,6 +250,8 @@ def _guarded_async(function: "Function", guard: "Resource") -> "Function":
 
     @functools.wraps(function)
     async def guarded(*args: "Any", **kwargs: "Any") -> "Any":
+        if guard.limiter is not None and await guard.wait_async(current := CURRENT.get()):
+            restart_attempt(current)
         permit, began = guard.enter(), clock.monotonic()
         try:
             result = await function(*args, **kwargs)

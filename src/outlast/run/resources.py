@@ -1,18 +1,21 @@
-"""Named resources: a circuit breaker, a retry budget and a concurrency limit that all calls of a resource share.
+"""Named resources: a circuit breaker, a retry budget, a concurrency limit and a rate limit that all calls share.
 
-A resource never makes callers wait: a call that is not allowed is refused at once.
+Only a rate limit makes callers wait. A call that the others do not allow is refused at once.
 """
 
 from _thread import allocate_lock  # what threading hands out, without its import
+from collections import deque
 from contextvars import ContextVar
 
-from outlast import clock
+from outlast import async_backends, clock
 from outlast.decide.breaker import OPENED_ELSEWHERE, PROBE_FAILED, Breaker, BreakerSettings, Budget
-from outlast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError
+from outlast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError, LocalRateLimitError
 from outlast.forks import after_fork
 from outlast.record import bus
 from outlast.record.bus import publish
 from outlast.run import logs
+from outlast.run.call_state import CURRENT, deadline_left
+from outlast.units import rate_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,21 +23,147 @@ if TYPE_CHECKING:
     from typing import Self, TypeVar
 
     T = TypeVar("T")
+    from outlast.run.call_state import Call, CallState
+
     _Entry = tuple["Resource", int, float]
     """A resource entered by hand: the permit, and when."""
 
 
+class RateLimiter:
+    """Lets calls start at a rate, first come, first served; each name has its own rate.
+
+    A call reserves the next free moment of its name, and sleeps until then. If it is cancelled, it gives the moment
+    back. All threads and event loops of this process share the moments; other processes have their own.
+
+    Args:
+        rate: Calls per second, as a number or a text such as ``"30/min"``.
+    """
+
+    def __init__(self, rate: str | float) -> None:
+        from outlast.decide.limits import default_burst, per_second  # noqa: PLC0415  # loads typing
+
+        self.rate = per_second("rate", rate)
+        self._step = 1 / self.rate
+        self._head_start = (default_burst(self.rate) - 1) * self._step
+        self._begin()
+        after_fork(self._begin)
+
+    def _begin(self) -> None:
+        self.lock = allocate_lock()
+        self._lines: dict[str, _Line] = {}
+        self._most_lines = _MANY_LINES
+        self._now = 0.0
+
+    def reserve(self, name: str, current: "Call | CallState | None") -> "Turn | None":
+        """Reserve the next free moment; return None if that is now.
+
+        Args:
+            name: What is called.
+            current: The call, whose deadline limits the wait.
+
+        Raises:
+            LocalRateLimitError: If the moment is after the deadline. Nothing is reserved then.
+        """
+        with self.lock:
+            now = clock.monotonic()
+            if now < self._now:  # a test has replaced the clock
+                self._lines.clear()
+            self._now = now
+            line = self._lines.get(name) or self._add_line(name)
+            free = line.free
+            if free - self._head_start <= now:
+                line.free = max(free, now) + self._step
+                return None
+            hole = line.first_hole(now)
+            turn = hole or Turn(self, line, free - self._head_start, free)
+            wait, left = turn.start - now, deadline_left(current)
+            if left is None or wait < left:
+                line.holes.discard(turn)
+                if hole is None:
+                    line.free = free + self._step
+                    line.turns.append(turn)
+                return turn
+        limit = f"its rate limit of {rate_text(self.rate)}"
+        raise LocalRateLimitError(f"{name}: not called, {limit} allows the next call in {wait:.3g} s", retry_after=wait)
+
+    def _add_line(self, name: str) -> "_Line":
+        """Add a name; from time to time, forget those that have not been called for a while."""
+        if len(self._lines) >= self._most_lines:
+            self._lines = {each: line for each, line in self._lines.items() if line.free > self._now}
+            self._most_lines = max(_MANY_LINES, 2 * len(self._lines))
+        line = self._lines[name] = _Line()
+        return line
+
+
+_MANY_LINES = 10_000  # names after which a limiter forgets those that are not called
+
+
+class _Line:
+    """The moments of one name.
+
+    Attributes:
+        free: The next free moment, at the rate alone.
+        turns: The reserved moments that may not have come yet, in order.
+        holes: Those of them that were given back.
+    """
+
+    __slots__ = ("free", "holes", "turns")
+
+    def __init__(self) -> None:
+        self.free = 0.0
+        self.turns: deque[Turn] = deque()
+        self.holes: set[Turn] = set()
+
+    def first_hole(self, now: float) -> "Turn | None":
+        """Return the first moment that was given back and has not passed; forget the moments that have."""
+        while self.turns and self.turns[0].start <= now:
+            self.turns.popleft()
+        if not self.holes:
+            return None
+        self.holes = {each for each in self.holes if each.start > now}
+        return min(self.holes, key=lambda each: each.start, default=None)
+
+
+class Turn:
+    """A reserved moment.
+
+    Attributes:
+        start: When it is, on the monotonic clock.
+    """
+
+    __slots__ = ("_free_before", "_limiter", "_line", "start")
+
+    def __init__(self, limiter: RateLimiter, line: _Line, start: float, free_before: float) -> None:
+        self._limiter, self._line, self.start, self._free_before = limiter, line, start, free_before
+
+    def seconds_left(self) -> float:
+        """Return the seconds until the moment."""
+        return max(0.0, self.start - clock.monotonic())
+
+    def give_back(self) -> None:
+        """Give back a moment that is not used; the next call that would have to wait for a later one gets it."""
+        line = self._line
+        with self._limiter.lock:
+            line.holes.add(self)
+            while line.turns and line.turns[-1] in line.holes:
+                last = line.turns.pop()
+                line.holes.discard(last)
+                line.free = last._free_before  # noqa: SLF001  # of this class
+
+
 class Resource:
-    """The circuit breaker, retry budget and concurrency limit of one resource.
+    """The circuit breaker, retry budget, concurrency limit and rate limit of one resource.
 
     Use it through a policy (``RetryPolicy(resource="api.example.com")``), or alone as a context manager around a call:
-    ``with outlast.resource("api.example.com"): …``.
+    ``with outlast.resource("api.example.com"): …``. With a rate limit, use ``async with`` on an event loop.
 
     Args:
         name: The name, usually the host.
         breaker: The circuit breaker.
         budget: The retry budget.
         max_concurrency: Calls that may run at the same time; further ones raise `ConcurrencyLimitError`.
+        rate: Calls per time, such as ``"10/s"`` or ``"30/min"``, in this process. Further ones wait for their turn, or
+            raise `LocalRateLimitError` at once if the deadline of the call is earlier. Each attempt counts.
     """
 
     def __init__(
@@ -44,6 +173,7 @@ class Resource:
         breaker: BreakerSettings | None = None,
         budget: Budget | None = None,
         max_concurrency: int | None = None,
+        rate: str | float | None = None,
     ) -> None:
         """Begin with a closed breaker and a full budget."""
         for what, value, kind in (("breaker", breaker, BreakerSettings), ("budget", budget, Budget)):
@@ -55,6 +185,7 @@ class Resource:
         self.breaker = Breaker(breaker) if breaker is not None else None
         self.budget = budget
         self.max_concurrency = max_concurrency
+        self.limiter = None if rate is None else RateLimiter(rate)
         self.running = 0
         self._entries: dict[int, _Entry] = {}
         self.renew_lock()
@@ -66,7 +197,7 @@ class Resource:
     @property
     def is_bare(self) -> bool:
         """Whether the resource has no settings, so that it limits nothing."""
-        return self.breaker is None and self.budget is None and self.max_concurrency is None
+        return all(each is None for each in (self.breaker, self.budget, self.max_concurrency, self.limiter))
 
     @property
     def is_open(self) -> bool:
@@ -74,8 +205,39 @@ class Resource:
         breaker = self.breaker
         return breaker is not None and breaker.state == "open" and clock.monotonic() < breaker.until
 
+    def wait(self, current: "Call | CallState | None") -> bool:
+        """Wait until the rate limit allows the next call; with an open breaker, it is refused without a wait.
+
+        Returns:
+            Whether there was a wait.
+
+        Raises:
+            LocalRateLimitError: If that is after the deadline of the current call.
+        """
+        turn = None if self.limiter is None or self.is_open else self.limiter.reserve(self.name, current)
+        if turn is None:
+            return False
+        try:
+            clock.sleep(turn.seconds_left())
+        except BaseException:
+            turn.give_back()
+            raise
+        return True
+
+    async def wait_async(self, current: "Call | CallState | None") -> bool:
+        """Do the same without blocking the event loop."""
+        turn = None if self.limiter is None or self.is_open else self.limiter.reserve(self.name, current)
+        if turn is None:
+            return False
+        try:
+            await clock.sleep_async(turn.seconds_left())
+        except BaseException:
+            turn.give_back()
+            raise
+        return True
+
     def enter(self) -> int:
-        """Start a call.
+        """Start a call; `wait` comes before it.
 
         Returns:
             A permit to return with the outcome.
@@ -222,7 +384,23 @@ class Resource:
         return result
 
     def __enter__(self) -> "Self":
-        """Start a call, as `enter` does."""
+        """Start a call, as `enter` does, after the wait of the rate limit."""
+        if self.limiter is not None:
+            if async_backends.in_event_loop():
+                raise ConfigError(f"{self.name} has a rate limit, which would block the event loop; use 'async with'")
+            self.wait(CURRENT.get())
+        return self._entered()
+
+    async def __aenter__(self) -> "Self":
+        """Do the same without blocking the event loop."""
+        await self.wait_async(CURRENT.get())
+        return self._entered()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        """Report the outcome of the call."""
+        self.__exit__(kind, error, traceback)
+
+    def _entered(self) -> "Self":
         entry = (self, self.enter(), clock.monotonic())
         self._entries[id(entry)] = entry
         _open_permits.set((*(each for each in _open_permits.get() if each[0].holds(each)), entry))
@@ -282,6 +460,7 @@ def resource(
     breaker: BreakerSettings | None = None,
     budget: Budget | None = None,
     max_concurrency: int | None = None,
+    rate: str | float | None = None,
 ) -> Resource:
     """Return the resource of a name. Its settings can be given once, before or after a policy uses it.
 
@@ -290,12 +469,13 @@ def resource(
     """
     with _registry_lock:
         known = _resources.get(name)
-        given = breaker is not None or budget is not None or max_concurrency is not None
+        given = {"breaker": breaker, "budget": budget, "max_concurrency": max_concurrency, "rate": rate}
+        is_bare = all(each is None for each in given.values())
         if known is None:
-            known = _resources[name] = Resource(name, breaker=breaker, budget=budget, max_concurrency=max_concurrency)
-        elif given and known.is_bare:  # named by a policy before its settings were given
-            known.__init__(name, breaker=breaker, budget=budget, max_concurrency=max_concurrency)  # type: ignore[misc]  # anew
-        elif given:
+            known = _resources[name] = Resource(name, **given)  # type: ignore[arg-type]  # as they are above
+        elif known.is_bare and not is_bare:  # named by a policy before its settings were given
+            known.__init__(name, **given)  # type: ignore[misc]  # anew
+        elif not is_bare:
             raise ConfigError(f"resource {name!r} already has settings; give them only once")
     if breaker is not None:
         _notify_watchers()

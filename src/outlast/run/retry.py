@@ -3,7 +3,7 @@
 from contextvars import ContextVar
 from functools import partial
 
-from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
+from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy, is_function
 from outlast.errors import ConfigError
 from outlast.run.call_state import RETRIES_OFF
 from outlast.run.loops import name_of, wrapped_async, wrapped_sync
@@ -11,6 +11,7 @@ from outlast.run.loops import name_of, wrapped_async, wrapped_sync
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
     from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
     from outlast.decide.settings import PolicySettings
@@ -25,39 +26,51 @@ _GENERATOR, _COROUTINE, _ITERABLE_COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x10
 
 
 if TYPE_CHECKING:  # typing's overload is not loaded at run time
-    Fallback = Callable[[Exception], Any]
+    Fallback = Callable[[Exception], Any] | None
+    RetryResult = Callable[[Any], bool | float | timedelta] | None
 
     @overload
     def retry(
-        function: Callable[P, R], /, *, policy: RetryPolicy | None, fallback: Fallback | None = None, mode: str = "act"
+        function: Callable[P, R],
+        /,
+        *,
+        policy: RetryPolicy | None,
+        fallback: Fallback = None,
+        retry_result: RetryResult = None,
+        mode: str = "act",
     ) -> Callable[P, R]: ...
     @overload
     def retry(
         function: Callable[P, R],
         /,
         *,
-        fallback: Fallback | None = None,
+        fallback: Fallback = None,
+        retry_result: RetryResult = None,
         mode: str = "act",
         **settings: Unpack[PolicySettings],
     ) -> Callable[P, R]: ...
     @overload
     def retry(
-        policy: RetryPolicy, /, *, fallback: Fallback | None = None, mode: str = "act"
+        policy: RetryPolicy, /, *, fallback: Fallback = None, retry_result: RetryResult = None, mode: str = "act"
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     @overload
     def retry(
-        *, policy: RetryPolicy | None, fallback: Fallback | None = None, mode: str = "act"
+        *, policy: RetryPolicy | None, fallback: Fallback = None, retry_result: RetryResult = None, mode: str = "act"
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     @overload
     def retry(
-        *, fallback: Fallback | None = None, mode: str = "act", **settings: Unpack[PolicySettings]
+        *,
+        fallback: Fallback = None,
+        retry_result: RetryResult = None,
+        mode: str = "act",
+        **settings: Unpack[PolicySettings],
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def retry(function: Any = None, /, **settings: Any) -> Any:
         """Retry a function as the policy says."""
 
 else:
 
-    def retry(function=None, /, *, policy=None, fallback=None, mode="act", **settings):  # noqa: ANN001, ANN003, ANN201
+    def retry(function=None, /, *, policy=None, fallback=None, retry_result=None, mode="act", **settings):  # noqa: ANN001, ANN003, ANN201
         """Retry a function as the policy says, and raise its last error when the policy gives up.
 
         Without arguments it retries errors that the classifier calls retryable: 5 attempts with exponential backoff
@@ -67,6 +80,8 @@ else:
             function: The function or coroutine function, if used without parentheses; or the policy.
             policy: A policy. Do not give `settings` then.
             fallback: Called with the error that would be raised. Its return value is returned instead.
+            retry_result: Called with each returned value. It returns False to accept the value, True to retry, or the
+                seconds to wait. If there is no further attempt, the last value is returned.
             mode: ``act``, or ``observe`` to call once and report what a retry would have done.
             settings: Settings of a `RetryPolicy` that differ from the defaults of ``@outlast.retry``.
         """
@@ -81,10 +96,12 @@ else:
             )
         chosen = _pick_policy(policy, settings)
         if mode != "act":
+            if retry_result is not None:
+                raise ConfigError("retry_result cannot be observed, only errors can; leave out retry_result or mode")
             return _observing(function, chosen, mode)
         if function is None:
-            return partial(wrap, policy=chosen, fallback=fallback)
-        return wrap(function, chosen, fallback)
+            return partial(wrap, policy=chosen, fallback=fallback, retry_result=retry_result)
+        return wrap(function, chosen, fallback, retry_result)
 
 
 def _observing(function: "Any", policy: RetryPolicy, mode: object) -> "Any":
@@ -95,16 +112,25 @@ def _observing(function: "Any", policy: RetryPolicy, mode: object) -> "Any":
     return observe(function, policy=policy)
 
 
-def call(function: "Callable[..., R]", /, *args: "Any", policy: RetryPolicy | None = None, **kwargs: "Any") -> "R":
+def call(
+    function: "Callable[..., R]",
+    /,
+    *args: "Any",
+    policy: RetryPolicy | None = None,
+    retry_result: "RetryResult" = None,
+    **kwargs: "Any",
+) -> "R":
     """Call a function once with a policy: ``outlast.call(fetch, url, policy=…)``.
 
     Args:
         function: A function, or a coroutine function; then await the result.
         args: The arguments of the function.
         policy: The policy; by default that of a bare ``@outlast.retry``, with up to five calls.
+        retry_result: Says which returned values are retried, as in `retry`.
         kwargs: The keyword arguments of the function.
     """
-    result: R = wrap(function, DEFAULT_POLICY if policy is None else check_policy(policy), None)(*args, **kwargs)
+    chosen = DEFAULT_POLICY if policy is None else check_policy(policy)
+    result: R = wrap(function, chosen, None, retry_result)(*args, **kwargs)
     return result
 
 
@@ -127,7 +153,8 @@ def with_policy(
         raise ConfigError(f"{name_of(function)} is not decorated with a policy")
     bound = getattr(function, "__self__", None)
     chosen = own if policy is None else check_policy(policy)
-    changed = wrap(inner, chosen.replace(**changes), getattr(function, "__outlast_fallback__", None))
+    given = (getattr(function, name, None) for name in ("__outlast_fallback__", "__outlast_retry_result__"))
+    changed = wrap(inner, chosen.replace(**changes), *given)
     return changed if bound is None else changed.__get__(bound)
 
 
@@ -190,24 +217,27 @@ def check_policy(policy: object) -> RetryPolicy:
 
 
 def wrap(
-    function: "Callable[..., Any]", policy: RetryPolicy, fallback: "Callable[..., Any] | None"
+    function: "Callable[..., Any]", policy: RetryPolicy, fallback: "Fallback", retry_result: "RetryResult" = None
 ) -> "Callable[..., Any]":
     """Wrap a function of whatever kind it is."""
     if isinstance(function, staticmethod | classmethod):
-        return type(function)(wrap(function.__func__, policy, fallback))
+        return type(function)(wrap(function.__func__, policy, fallback, retry_result))
     thing: object = function
     other: object = fallback
     if other is not None and not callable(other):
         raise ConfigError(f"fallback is {other!r}; give a function that takes the error")
+    if retry_result is not None and not is_function(retry_result):
+        raise ConfigError(f"retry_result is {retry_result!r}; give a function that takes the returned value")
     if isinstance(thing, type) or not callable(thing):
         raise ConfigError(f"{function!r} cannot be retried; decorate a function, a method or a coroutine function")
     flags = _flags(function)
     if flags & (_GENERATOR | _ASYNC_GENERATOR) and not flags & _ITERABLE_COROUTINE:
         raise ConfigError(f"{name_of(function)} is a generator; retrying it would repeat items already delivered")
-    wrapper = (wrapped_async if flags & _COROUTINE else wrapped_sync)(function, policy, fallback)
+    wrapper = (wrapped_async if flags & _COROUTINE else wrapped_sync)(function, policy, fallback, retry_result)
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # functools sets it for functions alone
     wrapper.__outlast_policy__ = policy  # type: ignore[attr-defined]  # with_policy reads it
     wrapper.__outlast_fallback__ = fallback  # type: ignore[attr-defined]  # and this
+    wrapper.__outlast_retry_result__ = retry_result  # type: ignore[attr-defined]  # and this
     return wrapper
 
 

@@ -39,7 +39,7 @@ _LIVE = {Status.QUEUED, Status.RUNNING}
 _UNWRITTEN_DELAY = 60.0  # seconds after which a new row is sent if its failure could not be written
 _MAX_COUNTDOWN = 600.0  # seconds that a message may wait in Celery, well below the visibility timeout of brokers
 _SPREAD, _MAX_SPREAD = 0.1, 10.0  # share of a cooldown, and seconds, over which its tasks come back
-_OWN_REFUSALS = {"ConcurrencyLimitError", "BreakerOpenError"}
+_OWN_REFUSALS = {"ConcurrencyLimitError", "BreakerOpenError", "LocalRateLimitError"}
 """Our own limits: such an error says nothing new about the resource, so it starts no cooldown."""
 
 
@@ -233,7 +233,8 @@ class AttemptRecorder:
     ) -> Exception | None:
         """Decide on a failed attempt that cannot be stored: the message waits in Celery and counts the attempts."""
         attempt = int(request.retries or 0) + 1
-        facts = task_state(task_failure.wanted, None, attempt=attempt, exhausted=uses_celery_retry(task, request))
+        exhausted = uses_celery_retry(task, request)
+        facts = task_state(task_failure.wanted, None, attempt=attempt, wait=task_failure.wait, exhausted=exhausted)
         decision = decide_task(task_failure.failure, rules.policy, facts)
         logs.log_failure(rules.name, rules.policy, 0, attempt, task_failure, decision)
         if isinstance(decision, Fail):
@@ -273,7 +274,9 @@ def _decide_attempt(
     *,
     celery_retries: bool,
 ) -> TaskDecision:
-    facts = task_state(task_failure.wanted, state, attempt=held.attempt, exhausted=celery_retries)
+    facts = task_state(
+        task_failure.wanted, state, attempt=held.attempt, wait=task_failure.wait, exhausted=celery_retries
+    )
     return decide_task(task_failure.failure, rules.policy, facts)
 
 
