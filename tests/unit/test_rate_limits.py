@@ -7,6 +7,7 @@ import contextlib
 import copy
 import os
 import pickle
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -371,6 +372,7 @@ class TestTurns:
         with limiter.lock:  # as if another thread held it
             child = os.fork()
             if child == 0:
+                signal.alarm(10)  # should it hang
                 with contextlib.suppress(BaseException), guard:
                     os.write(write, b"called")
                 os._exit(0)
