@@ -23,6 +23,7 @@ SECTIONS = {
     "http": "HTTP",
     "sources": "Sources",
     "queues": "Queues",
+    "resources": "Tasks of many resources",
     "workers": "Workers on one PostgreSQL",
     "costs": "What a task costs",
     "jobs": "Jobs",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from outlast.observe.messages import Message
     from outlast.ports.rows import Enqueued
     from outlast.ports.source_rows import NewSource, Source, Transition
-    from outlast.queue.definition import TaskDefinition, Ticket, current_task
+    from outlast.queue.definition import TaskDefinition, TaskOptions, Ticket, current_task
     from outlast.queue.worker import Worker
     from outlast.record import events
     from outlast.record.bus import subscribe
@@ -76,7 +76,7 @@ _NAMES = {
     "outlast.observe.messages": "Message",
     "outlast.ports.rows": "Enqueued",
     "outlast.ports.source_rows": "NewSource Source Transition",
-    "outlast.queue.definition": "TaskDefinition Ticket current_task",
+    "outlast.queue.definition": "TaskDefinition TaskOptions Ticket current_task",
     "outlast.queue.worker": "Worker",
     "outlast.record.bus": "subscribe",
     "outlast.record.events": "events",
@@ -134,6 +134,7 @@ __all__ = [
     "Strength",
     "Summary",
     "TaskDefinition",
+    "TaskOptions",
     "Ticket",
     "Trace",
     "Transition",

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from outlast.decide.breaker import Budget
 from outlast.decide.gate import Gate
-from outlast.decide.limits import ResourceLimit, check_limit
+from outlast.decide.limits import ResourceLimit, ResourceLimits, check_limit
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.decide.source_health import Profile
@@ -41,6 +41,7 @@ from outlast.stores.urls import open_store, spool_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from outlast.decide.settings import TaskPolicySettings
     from outlast.jobs.context import JobContext
     from outlast.observe.messages import Message
     from outlast.ports.store import Store
@@ -101,7 +102,7 @@ class App:
         self.payload_limit = payload_limit
         self.tasks_by_name: dict[str, TaskDefinition[Any, Any]] = {}
         self.jobs_by_name: dict[str, Job] = {}
-        self.limits: dict[str, ResourceLimit] = {}
+        self.limits = ResourceLimits()
         self.engines: dict[str, str] = {}  # by name: the command that starts workers of that engine
         self.keep_runs = seconds("keep_runs", keep_runs)
         self.schedule = PeriodicSchedule()
@@ -137,18 +138,24 @@ class App:
             queue: str = DEFAULT_QUEUE,
             priority: int = 5,
             timeout: float | timedelta | None = None,
-            resource: str | None = None,
+            resource: str | Callable[..., str | None] | None = None,
             expires: float | timedelta | None = None,
             keep_result: float | timedelta | None = None,
+            overrides: "Mapping[Any, RetryPolicy | Mapping[str, Any]] | None" = None,
+            **policy_settings: Unpack[TaskPolicySettings],
         ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]: ...
 
     def task(self, function: Any = None, /, **settings: Any) -> Any:  # type: ignore[misc]  # the overloads above
-        """Make a function a task: ``@app.task``, or with settings ``@app.task(policy=…, queue="mail")``.
+        """Make a function a task: ``@app.task``, or with settings ``@app.task(max_attempts=8, queue="mail")``.
 
         Args:
             function: The function or coroutine function, if used without brackets.
-            settings: ``name`` (by default the function's), ``policy``, ``queue``, ``priority`` (0 is first, 9 last),
-                ``timeout``, ``resource``, ``expires`` and ``keep_result``; `TaskDefinition` describes them.
+            settings: ``name`` (by default the function's), ``queue``, ``priority`` (0 is first, 9 last), ``timeout``,
+                ``resource``, ``expires`` and ``keep_result``; `TaskDefinition` describes them. A function as
+                ``resource`` gets the arguments of a call that have the names of its parameters, when the task is
+                enqueued, and returns the resource of that call. ``policy``, or settings that differ from the policy of
+                the app: ``max_attempts``, ``retry_on``, ``backoff``, ``base_delay``, ``max_delay``, ``jitter`` and
+                ``overrides``.
 
         Raises:
             ConfigError: If a setting is not valid, or another task has the name.
@@ -203,8 +210,12 @@ class App:
 
         Tasks name it with ``resource=…``. A task that may not start yet is deferred; that uses no attempt.
 
+        A name with ``*`` is a pattern, in which ``*`` stands for any characters: ``app.limit("*.example.com", …)``
+        gives each matching resource a limit of its own. If several match, the resource's own name wins, then the
+        longest pattern, then the one that was added first.
+
         Args:
-            resource: The resource's name.
+            resource: The resource's name, or a pattern.
             rate: Task starts: ``"10/s"``, ``"600/m"``, ``"5000/h"``, ``"1000/d"``, or a number per second.
             burst: Starts allowed at once; by default the rate for a tenth of a second, at least 1.
             concurrency: Tasks that may run at once.

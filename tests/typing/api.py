@@ -81,6 +81,22 @@ assert_type(by_position("x", depth=1), bytes)
 assert_type(outlast.current_attempt(), outlast.CurrentAttempt | None)
 
 
+app = outlast.App("memory://")
+
+
+def host_of(url: str) -> str:
+    return url
+
+
+@app.task(resource=host_of, max_attempts=8, base_delay=2, retry_on=ConnectionError, timeout=5)
+def scrape(url: str, *, depth: int = 0) -> bytes:
+    return url.encode() * depth
+
+
+assert_type(scrape.options(max_attempts=2, timeout=None, resource="x", delay=3).enqueue("x", depth=1).id, int)
+assert_type(scrape("x"), bytes)
+
+
 async def use() -> None:
     assert_type(await coroutine("x"), bytes)
     assert_type(await coroutine_by_position("x"), bytes)
@@ -89,6 +105,10 @@ async def use() -> None:
         assert_type(guard, outlast.Resource)
 
 
+scrape.options(max_attempts=2).enqueue(1)  # type: ignore[arg-type]
+scrape.options(max_attempts=2).enqueue("x", delay=1)  # type: ignore[call-arg]
+scrape.options(retries=2)  # type: ignore[call-arg]
+app.task(max_attempts="2")  # type: ignore[call-overload]
 bare(1)  # type: ignore[arg-type]
 by_position(1)  # type: ignore[arg-type]
 outlast.retry(3)  # type: ignore[call-overload]

@@ -81,7 +81,7 @@ def test_retention_is_explicit():
         ({"expires": -1}, "expires is -1"),
         ({"resource": 5}, "resource is 5"),
         ({"policy": 5}, "policy is 5"),
-        ({"retries": 5}, "'retries' is not a setting of a task; choose from: expires, keep_result"),
+        ({"retries": 5}, "'retries' is not a setting of a task; choose from: backoff, base_delay, expires"),
     ],
 )
 def test_task_settings_that_cannot_be_used(app, settings, said):
@@ -153,7 +153,7 @@ def test_enqueue_options_that_cannot_be_used(app, options, said):
         task.enqueue(**options)
     with pytest.raises(ConfigError, match=said):
         task.enqueue_many([{}], **options)
-    with pytest.raises(ConfigError, match="'retries' is not an option of enqueue"):
+    with pytest.raises(ConfigError, match="'retries' is not an option of a call"):
         task.enqueue_many([{}], retries=1)
     assert app.tasks.counts()["QUEUED"] == 0
 

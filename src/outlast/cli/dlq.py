@@ -520,6 +520,7 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
             "queue": f"{letter.queue}, priority {letter.priority}",
             "unique key": mask_secrets(letter.unique_key),
             "resource": mask_secrets(letter.resource),
+            "options": mask_secrets(letter.options),
             "failed": count_text(letter.retry_count, "attempt"),
             "crashes": letter.crash_count or None,
             "replays": letter.replays or None,

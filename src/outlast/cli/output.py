@@ -38,7 +38,7 @@ _MAX_TEXT_CHARS = 300_000  # a payload may have 256 KiB
 _COLUMN_GAP = 2  # spaces
 _MIN_LAST_COLUMN = 40  # characters; other columns are cut before the last one gets narrower
 _NUMBER_COLUMNS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # right-aligned even if all values are dashes
-_FREE_TEXT = ("unique_key", "resource", "last_error", "error_message", "reason", "traceback", "failure")
+_FREE_TEXT = ("unique_key", "resource", "options", "last_error", "error_message", "reason", "traceback", "failure")
 _STYLES = {
     "RUNNING": "cyan",
     "PARKED": "yellow",

@@ -287,6 +287,7 @@ def _print_task(history: "TaskHistory") -> None:
             "due": exact_time(task.next_run_after) if task.status in {"QUEUED", "PARKED"} else None,
             "unique key": mask_secrets(task.unique_key),
             "resource": mask_secrets(task.resource),
+            "options": mask_secrets(task.options),
             "starts": _starts_text(history),
             "crashes": task.crash_count or None,
             "suspect": "it was running when a worker died; next time it runs alone" if task.suspect else None,

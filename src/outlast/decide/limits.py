@@ -5,6 +5,7 @@ Starts and retries follow the generic cell rate algorithm (GCRA): one number per
 that it asks again once, at about the time when there is room.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -43,6 +44,45 @@ class ResourceLimit(NamedTuple):
     concurrency: int | None = None
     retries: float | None = None
     retry_burst: int = 1
+
+
+_MAX_FOUND = 20_000  # resources whose limit is remembered
+
+
+class ResourceLimits(dict[str, ResourceLimit]):
+    """The limits of an app, by name or pattern. In a pattern, ``*`` stands for any characters, or none."""
+
+    def __init__(self) -> None:
+        self._found: dict[str | None, ResourceLimit | None] = {None: None}
+        self._patterns: list[tuple[re.Pattern[str], ResourceLimit]] = []
+        self._known = 0
+
+    def find(self, resource: str | None) -> ResourceLimit | None:
+        """Return the limit of a resource; None if it has none.
+
+        Its own limit comes first, then that of the longest pattern that matches; of equally long ones, the first that
+        was added. Each resource that a pattern matches has the limit for itself.
+        """
+        if len(self) != self._known or len(self._found) > _MAX_FOUND:
+            self._found, self._known = {None: None}, len(self)
+            longest_first = sorted((name for name in self if "*" in name), key=len, reverse=True)
+            self._patterns = [(_pattern(name), self[name]) for name in longest_first]
+        try:
+            return self._found[resource]
+        except KeyError:
+            found = self._found[resource] = self._search(str(resource))
+            return found
+
+    def _search(self, resource: str) -> ResourceLimit | None:
+        if resource in self and "*" not in resource:
+            return self[resource]
+        matching = (limit for pattern, limit in self._patterns if pattern.fullmatch(resource))
+        limit = next(matching, None)
+        return None if limit is None else limit._replace(resource=resource)
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL)
 
 
 class LimitState(NamedTuple):

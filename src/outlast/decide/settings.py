@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from outlast.decide.policy import RetryOn, RetryPolicy
 
 
-class PolicySettings(TypedDict, total=False):
-    """The settings of `RetryPolicy`, `retry`, `with_policy` and `RetryPolicy.replace`; a test compares the names."""
+class TaskPolicySettings(TypedDict, total=False):
+    """The settings of `RetryPolicy` that ``@app.task`` takes, with ``overrides``."""
 
     max_attempts: int | None
     max_retries: int | None
@@ -23,6 +23,11 @@ class PolicySettings(TypedDict, total=False):
     base_delay: "float | timedelta"
     max_delay: "float | timedelta"
     jitter: "Jitter"
+
+
+class PolicySettings(TaskPolicySettings, total=False):
+    """The settings of `RetryPolicy`, `retry`, `with_policy` and `RetryPolicy.replace`; a test compares the names."""
+
     deadline: "float | timedelta | None"
     attempt_timeout: "float | timedelta | None"
     overrides: "Mapping[Any, RetryPolicy | Mapping[str, Any]] | None"

@@ -78,6 +78,7 @@ class NewTask(NamedTuple):
         unique_key: At most one live task per type and key.
         resource: What the task depends on. It is not claimed while the resource cools down.
         expires: Seconds after which it must not start any more.
+        options: Settings of this call that differ from those of the task, as JSON text.
     """
 
     task_type: str
@@ -89,6 +90,7 @@ class NewTask(NamedTuple):
     unique_key: str | None = None
     resource: str | None = None
     expires: float | None = None
+    options: str | None = None
 
 
 class Enqueued(NamedTuple):
@@ -129,6 +131,7 @@ class Claimed(NamedTuple):
         started: Whether the start is marked.
         suspect: Whether it was running when a worker died.
         canary: Whether it is the canary of a replay, which gets a single attempt.
+        options: Settings of this call that differ from those of the task, as JSON text.
         crash_count: How often it crashed its process while running alone; only set for suspects.
     """
 
@@ -144,6 +147,7 @@ class Claimed(NamedTuple):
     started: bool
     suspect: bool
     canary: bool = False
+    options: str | None = None
     crash_count: int = 0
 
 
@@ -250,6 +254,7 @@ class Task(NamedTuple):
     finished_at: datetime | None
     created_at: datetime
     updated_at: datetime
+    options: str | None = None
 
 
 class Attempt(NamedTuple):
@@ -299,6 +304,7 @@ class DeadLetter(NamedTuple):
     worker_id: str | None
     created_at: datetime
     moved_to_dlq_at: datetime
+    options: str | None = None
 
 
 class TaskFilter(NamedTuple):
@@ -408,16 +414,31 @@ class TaskBatch(Sequence[NewTask]):
         alike: The common fields.
         calls: The arguments of each task.
         encode: Encodes arguments as text. Its exceptions reach the reader.
+        resource_of: Returns the resource of a call; None if all have the same.
     """
 
     def __init__(
-        self, alike: NewTask, calls: Sequence[Mapping[str, Any]], encode: Callable[[Mapping[str, Any]], str]
+        self,
+        alike: NewTask,
+        calls: Sequence[Mapping[str, Any]],
+        encode: Callable[[Mapping[str, Any]], str],
+        resource_of: Callable[[Mapping[str, Any]], str | None] | None = None,
     ) -> None:
-        self.alike, self._calls, self._encode = alike, calls, encode
+        self.alike, self._calls, self._encode, self._resource_of = alike, calls, encode, resource_of
 
     def texts(self, begin: int = 0, end: int | None = None) -> list[str]:
         """Return the encoded arguments of a range of tasks."""
         return [*map(self._encode, self._calls[begin:end])]
+
+    @property
+    def has_resource(self) -> bool:
+        """Whether the tasks may have a resource."""
+        return self.alike.resource is not None or self._resource_of is not None
+
+    def resources(self, begin: int = 0, end: int | None = None) -> list[str | None]:
+        """Return the resources of a range of tasks."""
+        calls = self._calls[begin:end]
+        return [self.alike.resource] * len(calls) if self._resource_of is None else [*map(self._resource_of, calls)]
 
     def __len__(self) -> int:
         """Return the number of tasks."""
@@ -438,7 +459,8 @@ class TaskBatch(Sequence[NewTask]):
         return map(self._task, self._calls)
 
     def _task(self, call: Mapping[str, Any]) -> NewTask:
-        return self.alike._replace(parameters=self._encode(call))
+        resource = self.alike.resource if self._resource_of is None else self._resource_of(call)
+        return self.alike._replace(parameters=self._encode(call), resource=resource)
 
 
 def storable(text: str, limit: int | None = None) -> str:

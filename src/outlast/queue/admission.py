@@ -1,13 +1,16 @@
 """Decides how many tasks a worker claims, when it pauses, and which claimed tasks may start."""
 
+import json
 from collections import deque
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from outlast import clock
 from outlast.classify import classify
 from outlast.decide.backoff import DoublingPause
-from outlast.decide.limits import Candidate, ResourceLimit
+from outlast.decide.limits import Candidate, ResourceLimit, ResourceLimits
+from outlast.errors import ConfigError, ConfigurationError
 from outlast.ports.rows import Claimed, Kind, SettleAndClaim, Settlement
 from outlast.ports.store import LimitRequest, Store
 from outlast.queue.definition import Definition
@@ -110,6 +113,28 @@ def start_cooldown(store: Store, cooldown: StartCooldown) -> None:
 
 _LIMIT_RETRY_WAIT = 5.0  # seconds until the store is asked again after it failed: a try may take seconds itself
 _DURATION_WEIGHT = 0.2  # weight of the newest duration in the mean
+_MAX_MEANS = 10_000  # resources whose mean is remembered
+_MAX_ADAPTED = 1000  # tasks with stored options that are remembered
+
+
+@lru_cache(maxsize=_MAX_ADAPTED)
+def with_stored_options(definition: Definition, options: str) -> Definition:
+    """Return a task with the stored options of one call. What this version does not understand is logged and ignored.
+
+    Args:
+        definition: The task.
+        options: A JSON object, which another version of Outlast may have written.
+    """
+    try:
+        given = dict(json.loads(options))
+    except (ValueError, TypeError, RecursionError):
+        given = {"options": options}
+    for name, value in given.items():
+        try:
+            definition = definition.with_settings({name: value})
+        except (ConfigError, ConfigurationError, TypeError) as error:
+            log.warning("%s: the stored option %.100s is ignored: %.200s", definition.name, name, error)
+    return definition
 
 
 class Admitted(NamedTuple):
@@ -137,18 +162,18 @@ class Admission:
         limits: The limits by resource; read again for each batch.
     """
 
-    def __init__(
-        self, store: Store, definitions: Mapping[str, Definition], limits: Mapping[str, ResourceLimit]
-    ) -> None:
+    def __init__(self, store: Store, definitions: Mapping[str, Definition], limits: ResourceLimits) -> None:
         self._store, self._definitions, self._limits = store, definitions, limits
         self._unknown: set[str] = set()
         self._unasked: dict[str, float] = {}  # until when the store is not asked for a limit, because it failed
         self._began: dict[int, tuple[str, float]] = {}
         self._means: dict[str, float] = {}
         self._placed: dict[int, int] = {}  # epochs of the retries that have a place in their budget, by task
-        named = {each.resource for each in definitions.values()} if limits else set()
-        for name in sorted(limits.keys() - named):  # probably a misspelt name
-            log.warning("the limit of %s has no effect: no task of this app has it as its resource", name)
+        tasks = definitions.values() if limits else ()
+        if all(each.computed_resource is None for each in tasks):
+            unused = {name for name in limits if "*" not in name}.difference(each.resource for each in tasks)
+            for name in sorted(unused):  # probably misspelt
+                log.warning("the limit of %s has no effect: no task of this app has it as its resource", name)
 
     def admit_ready(self, ready: deque[Claimed]) -> Admitted:
         """Take all tasks out of a queue, and return which of them start."""
@@ -162,18 +187,23 @@ class Admission:
             elif claimed.expires_in is not None and claimed.expires_in <= 0:
                 settlements.append(expiry_settlement(claimed.id, claimed.epoch))
             else:
+                if claimed.options is not None:
+                    definition = with_stored_options(definition, claimed.options)
                 batch.append((definition, claimed))
-                asking = asking or claimed.resource in self._limits
+                asking = asking or self._limits.find(claimed.resource) is not None
         return self._ask_store(batch, settlements) if asking else Admitted(batch, settlements)
 
     def _ask_store(self, batch: list[tuple[Definition, Claimed]], settlements: list[Settlement]) -> Admitted:
         by_resource: dict[str, list[Candidate]] = {}
+        limits: dict[str, ResourceLimit] = {}
         for _, claimed in batch:
-            if claimed.resource is not None and claimed.resource in self._limits:
+            limit = self._limits.find(claimed.resource)
+            if limit is not None:
+                limits[limit.resource] = limit
                 candidate = Candidate(claimed.id, claimed.epoch, claimed.retry_count > 0)
-                by_resource.setdefault(claimed.resource, []).append(candidate)
+                by_resource.setdefault(limit.resource, []).append(candidate)
         asks = [
-            LimitRequest(self._limits[name], tuple(candidates), self._means.get(name))
+            LimitRequest(limits[name], tuple(candidates), self._means.get(name))
             for name, candidates in by_resource.items()
             if self._may_ask(name)
         ]
@@ -191,7 +221,7 @@ class Admission:
                 settlements.append(Settlement(claimed.id, claimed.epoch, Kind.RELEASE, waits[claimed.id]))
             else:
                 through.append((definition, claimed))
-                if claimed.resource in by_resource:
+                if claimed.resource is not None and claimed.resource in by_resource:
                     self._began[claimed.id] = (claimed.resource, now)
         return Admitted(through, settlements, limited=True, error=error)
 
@@ -211,19 +241,19 @@ class Admission:
         """
         if not self._limits:
             return
-        waiting: dict[str, list[int]] = {}
+        waiting: dict[ResourceLimit, list[int]] = {}
         for index, each in enumerate(unwritten):
             claimed = held.get(each.task_id)
             if each.kind is not Kind.RETRY or claimed is None or self._placed.get(each.task_id) == each.epoch:
                 continue
-            limit = self._limits.get(claimed.resource) if claimed.resource is not None else None
+            limit = self._limits.find(claimed.resource)
             if limit is not None and limit.retries is not None and self._may_ask(limit.resource):
-                waiting.setdefault(limit.resource, []).append(index)
-        for resource, indexes in waiting.items():
+                waiting.setdefault(limit, []).append(index)
+        for limit, indexes in waiting.items():
             try:
-                waits = self._store.reserve_retries(self._limits[resource], len(indexes))
+                waits = self._store.reserve_retries(limit, len(indexes))
             except Exception:
-                self._postpone_limits(waiting)
+                self._postpone_limits(each.resource for each in waiting)
                 raise
             indexes.sort(key=lambda index: unwritten[index].delay)
             for index, wait in zip(indexes, waits, strict=True):
@@ -245,8 +275,10 @@ class Admission:
         resource, began = self._began.pop(number, (None, 0.0))
         if resource is not None and kind is not Kind.RELEASE:
             seconds = clock.monotonic() - began
-            mean = self._means.get(resource, seconds)
+            mean = self._means.pop(resource, seconds)
             self._means[resource] = mean + _DURATION_WEIGHT * (seconds - mean)
+            if len(self._means) > _MAX_MEANS:
+                del self._means[next(iter(self._means))]  # the one that was used longest ago
 
     def forget_tasks(self) -> None:
         """Forget all tasks, because the lease was lost."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from outlast.classify import classify
 from outlast.decide.backoff import DoublingPause
-from outlast.decide.limits import ResourceLimit
+from outlast.decide.limits import ResourceLimits
 from outlast.errors import LeaseLostError
 from outlast.failure import Category
 from outlast.ports.rows import Claim, Claimed, Kind, Note, Reason, SettleAndClaim, SettleAndClaimResult, Settlement
@@ -139,13 +139,13 @@ class ClaimLoop:
         queues: tuple[str, ...],
         runners: Runners,
         holds_lease: Callable[[], bool] = lambda: True,
-        limits: Mapping[str, ResourceLimit] | None = None,
+        limits: ResourceLimits | None = None,
     ) -> None:
         self.store, self.worker, self.queues = store, worker, queues
         self.runners, self.outcome_queue, self.holds_lease = runners, runners.outcome_queue, holds_lease
         self.state = LoopState()
         self.pace = ClaimPace(runners.concurrency, time.monotonic())
-        self._admission = Admission(store, definitions, {} if limits is None else limits)
+        self._admission = Admission(store, definitions, ResourceLimits() if limits is None else limits)
         self._suspect_turns = SuspectTurns()
         self._store_pause = DoublingPause(*_STORE_PAUSES)
 

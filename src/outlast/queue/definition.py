@@ -1,25 +1,30 @@
 """Task definitions: what `@app.task` makes of a function, and how tasks are enqueued."""
 
+import copy
 import functools
 import inspect
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack
 
 from outlast import async_backends, clock
 from outlast.decide.backoff import DoublingPause
 from outlast.decide.policy import RetryPolicy
-from outlast.errors import ConfigError, TaskFailedError
+from outlast.errors import ConfigError, PayloadError, TaskFailedError
 from outlast.failure import Failure
 from outlast.ports.rows import Claimed, Enqueued, NewTask, Status, TaskBatch, storable
-from outlast.queue.child_process import check_not_loading, function_ref
+from outlast.queue.child_process import FunctionRef, check_not_loading, function_ref
 from outlast.queue.payload import Codec, decode_result
 from outlast.run.call_state import CURRENT_TASK
+from outlast.run.retry import pick_policy
 from outlast.units import format_seconds
 
 if TYPE_CHECKING:
     from outlast.app import App
+    from outlast.decide.backoff import Jitter
     from outlast.ports.store import Store
 
 
@@ -28,6 +33,9 @@ R = TypeVar("R")
 
 ENQUEUE_OPTIONS = frozenset({"connection", "delay", "expires", "priority", "queue", "run_at", "unique_key"})
 """The options of `enqueue`. Parameters of a task must not have these names."""
+CALL_SETTINGS = ("max_attempts", "timeout", "base_delay", "max_delay", "backoff", "jitter")
+"""The settings of a task that one call can change. They are stored with its row."""
+_CALL_OPTIONS = ENQUEUE_OPTIONS | {"resource", *CALL_SETTINGS}
 _PRIORITIES = range(10)
 _LONGEST_SECONDS = 100 * 366 * 86400.0
 
@@ -123,7 +131,8 @@ class TaskDefinition(Generic[P, R]):
         priority: From 0 (first) to 9 (last).
         timeout: Seconds for one attempt. Async functions are then cancelled; others run in a child process, which is
             killed.
-        resource: The resource that the task depends on. During its cooldown the task waits and uses no attempt.
+        resource: The resource that the task depends on. During its cooldown the task waits and uses no attempt. None
+            if a function computes it for each call.
         expires: Seconds after enqueueing until the task expires if it has not started.
         keep_result: Seconds to keep the result; None to discard it.
         is_async: Whether it is a coroutine function.
@@ -139,7 +148,7 @@ class TaskDefinition(Generic[P, R]):
         queue: str,
         priority: int,
         timeout: float | None,
-        resource: str | None,
+        resource: str | Callable[..., str | None] | None,
         expires: float | None,
         keep_result: float | None,
         payload_limit: int,
@@ -149,13 +158,18 @@ class TaskDefinition(Generic[P, R]):
         self.name, self.queue = _check_text("name", name), _check_text("queue", queue)
         self.priority = _check_priority(priority)
         self.timeout = seconds("timeout", timeout, least=0.001)
-        self.resource = None if resource is None else _check_text("resource", resource)
+        self.resource = None if resource is None or callable(resource) else _check_text("resource", resource)
+        self.computed_resource = ComputedResource(resource, function, name) if callable(resource) else None
         self.expires = seconds("expires", expires)
         self.keep_result = seconds("keep_result", keep_result)
         self.is_async = inspect.iscoroutinefunction(function)
         self.codec = Codec(function, limit=payload_limit, name=name)
         self._check_function()
-        self.target = function_ref(function) if self.timeout is not None and not self.is_async else None
+        self.target = self._child_target()
+
+    def _child_target(self) -> FunctionRef | None:
+        """Return where a child process finds the function; None if it needs none."""
+        return function_ref(self.function) if self.timeout is not None and not self.is_async else None
 
     def _check_function(self) -> None:
         if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
@@ -194,10 +208,7 @@ class TaskDefinition(Generic[P, R]):
             PayloadError: If the arguments do not match the function or cannot be converted to JSON.
             ConfigError: If an option is not valid.
         """
-        check_not_loading()
-        options = _pop_options(arguments)
-        connection = options.pop("connection", None)
-        return Ticket.for_task(self.store.enqueue([self.prepare(args, arguments, options)], connection)[0], self)
+        return self.options(**_pop_options(arguments)).enqueue(*args, **arguments)
 
     async def enqueue_async(self, *args: Any, **arguments: Any) -> Ticket[R]:
         """Add a task without blocking the event loop. Takes the arguments of `enqueue`."""
@@ -211,21 +222,65 @@ class TaskDefinition(Generic[P, R]):
         Args:
             calls: The arguments of each task, by name; may include ``unique_key``, ``delay`` and the other options of
                 `enqueue`.
-            options: Options for all tasks.
+            options: Options for all tasks, as for `options`.
         """
-        check_not_loading()
-        connection = options.pop("connection", None)
-        given = list(calls)
-        if not all(isinstance(call, Mapping) for call in given):
-            raise ConfigError("calls must be mappings of arguments by name, such as [{'url': 'https://…'}, …]")
-        tasks: Sequence[NewTask]
-        if not options and all(map(ENQUEUE_OPTIONS.isdisjoint, given)):
-            tasks = TaskBatch(self._plain_row(""), given, functools.partial(self.codec.encode, ()))
-        else:
-            tasks = [
-                self.prepare((), arguments, {**options, **_pop_options(arguments)}) for arguments in map(dict, given)
-            ]
-        return [Ticket.for_task(each, self) for each in self.store.enqueue(tasks, connection)] if tasks else []
+        return self.options(**options).enqueue_many(calls)
+
+    def options(self, **options: Unpack["CallOptions"]) -> "TaskOptions[P, R]":
+        """Return the task with options for single calls: ``scrape.options(max_attempts=8).enqueue(url)``.
+
+        Args:
+            options: ``resource``; ``max_attempts``, ``timeout``, ``base_delay``, ``max_delay``, ``backoff`` and
+                ``jitter``, which are stored with the task and also apply to its retries and replays; and the options
+                of `enqueue`.
+
+        Raises:
+            ConfigError: If an option does not exist or is not valid.
+            ConfigurationError: If a timeout is given and a child process cannot import the function.
+        """
+        if not options:
+            return self._plain_options
+        given: dict[str, Any] = dict(options)
+        unknown = given.keys() - _CALL_OPTIONS
+        if unknown:
+            raise ConfigError(
+                f"{min(unknown)!r} is not an option of a call; choose from: {', '.join(sorted(_CALL_OPTIONS))}"
+            )
+        row, computed = with_options(self._plain_options.row, given), self.computed_resource
+        settings = {name: given[name] for name in CALL_SETTINGS if name in given}
+        if settings:
+            row = row._replace(options=self._encode_settings(settings))
+        if "resource" in given:
+            row, computed = row._replace(resource=_check_text("resource", given["resource"])), None
+        return TaskOptions(self, row, computed, given.get("connection"))
+
+    @functools.cached_property
+    def _plain_options(self) -> "TaskOptions[P, R]":
+        row = NewTask(self.name, "", self.queue, self.priority, resource=self.resource, expires=self.expires)
+        return TaskOptions(self, row, self.computed_resource)
+
+    def _encode_settings(self, settings: dict[str, Any]) -> str:
+        """Return the settings of a call as JSON text, after checking them."""
+        changed = self.with_settings(settings)
+        values = {name: changed.timeout if name == "timeout" else getattr(changed.policy, name) for name in settings}
+        if callable(changed.policy.backoff) and "backoff" in settings:
+            raise ConfigError("backoff is a function, which cannot be stored with a task; give it in @app.task(…)")
+        return json.dumps(values, separators=(",", ":"))
+
+    def with_settings(self, settings: Mapping[str, Any]) -> "TaskDefinition[P, R]":
+        """Return a copy with other settings for one call; `CALL_SETTINGS` has their names.
+
+        Raises:
+            ConfigError: If one does not exist or is not valid.
+        """
+        changed, rest = copy.copy(self), dict(settings)
+        for name in rest.keys() - set(CALL_SETTINGS):
+            raise ConfigError(f"{name!r} is not a setting of a call; choose from: {', '.join(CALL_SETTINGS)}")
+        if "timeout" in rest:
+            changed.timeout = seconds("timeout", rest.pop("timeout"), least=0.001)
+            changed.target = changed._child_target()  # noqa: SLF001  # of this class
+        changed.policy = pick_policy(None, rest, self.policy)
+        return changed
 
     def result(self, task: Enqueued | int) -> R:
         """Return the stored result of a task.
@@ -240,35 +295,127 @@ class TaskDefinition(Generic[P, R]):
         value: R = decode_result(text, self.codec.returns)
         return value
 
-    def _plain_row(self, parameters: str) -> NewTask:
-        return NewTask(self.name, parameters, self.queue, self.priority, resource=self.resource, expires=self.expires)
-
     def prepare(self, args: tuple[Any, ...], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> NewTask:
         """Return the row for a call, after checking its options."""
-        parameters = self.codec.encode(args, arguments)
-        if not options:
-            return self._plain_row(parameters)
-        unknown = options.keys() - ENQUEUE_OPTIONS
-        if unknown:
+        return self.options(**options).prepare(args, arguments)
+
+
+class CallOptions(TypedDict, total=False):
+    """The options of `TaskDefinition.options`."""
+
+    resource: str
+    max_attempts: int
+    timeout: float | timedelta | None
+    base_delay: float | timedelta
+    max_delay: float | timedelta
+    backoff: str
+    jitter: "Jitter"
+    connection: Any
+    delay: float | timedelta | None
+    run_at: datetime | None
+    unique_key: str | None
+    priority: int
+    queue: str
+    expires: float | timedelta | None
+
+
+@dataclass(frozen=True)
+class TaskOptions(Generic[P, R]):
+    """A task with the options of single calls; `TaskDefinition.options` returns it.
+
+    Attributes:
+        task: The task.
+        row: The row of a call, without its arguments.
+        computed_resource: Computes the resource of a call; None if the row has it.
+        connection: Your connection to the same database, whose transaction the calls are part of.
+    """
+
+    task: TaskDefinition[P, R]
+    row: NewTask
+    computed_resource: "ComputedResource | None" = None
+    connection: Any = None
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
+        """Add a task with these arguments of the function, as `TaskDefinition.enqueue` does."""
+        check_not_loading()
+        return self._add([self.prepare(args, kwargs)])[0]
+
+    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
+        """Add a task without blocking the event loop."""
+        import asyncio  # noqa: PLC0415  # only async programs need it
+
+        return await asyncio.to_thread(self.enqueue, *args, **kwargs)
+
+    def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Ticket[R]]:
+        """Add many tasks in one transaction, as `TaskDefinition.enqueue_many` does."""
+        check_not_loading()
+        given, tasks = list(calls), list[NewTask]()
+        if not all(isinstance(call, Mapping) for call in given):
+            raise ConfigError("calls must be mappings of arguments by name, such as [{'url': 'https://…'}, …]")
+        if all(map(ENQUEUE_OPTIONS.isdisjoint, given)):
+            encode, computed = functools.partial(self.task.codec.encode, ()), self.computed_resource
+            resource_of = None if computed is None else functools.partial(computed, ())
+            return self._add(TaskBatch(self.row, given, encode, resource_of)) if given else []
+        for arguments in map(dict, given):
+            row = with_options(self.row, _pop_options(arguments))
+            tasks.append(self.prepare((), arguments, row))
+        return self._add(tasks)
+
+    def _add(self, tasks: Sequence[NewTask]) -> list[Ticket[R]]:
+        return [Ticket.for_task(each, self.task) for each in self.task.store.enqueue(tasks, self.connection)]
+
+    def prepare(self, args: tuple[Any, ...], arguments: Mapping[str, Any], row: NewTask | None = None) -> NewTask:
+        """Return the row of a call."""
+        made = (row or self.row)._replace(parameters=self.task.codec.encode(args, arguments))
+        computed = self.computed_resource
+        return made if computed is None else made._replace(resource=computed(args, arguments))
+
+
+class ComputedResource:
+    """Computes the resource of a call from the arguments of the task that have the names of the function's parameters.
+
+    Args:
+        compute: Returns the name of the resource; None for no resource.
+        function: The function of the task.
+        name: Name of the task.
+
+    Raises:
+        ConfigError: If the function has a parameter that the task does not have.
+    """
+
+    def __init__(self, compute: Callable[..., object], function: Callable[..., object], name: str) -> None:
+        self._compute, self._task_name, self._signature = compute, name, inspect.signature(function)
+        try:
+            parameters = inspect.signature(compute).parameters.values()
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"task {name}: the parameters of the resource function are unknown") from error
+        known, by_name = self._signature.parameters, inspect.Parameter.POSITIONAL_OR_KEYWORD
+        wrong = [each for each in parameters if each.name not in known or each.kind < by_name]
+        if wrong:
             raise ConfigError(
-                f"{min(unknown)!r} is not an option of enqueue; choose from: {', '.join(sorted(ENQUEUE_OPTIONS))}"
+                f"task {name}: the resource function has the parameter {str(wrong[0])!r}; its parameters must have the "
+                f"names of parameters of the task: {', '.join(known) or 'none'}"
             )
-        delay = seconds("delay", options.get("delay"))
-        run_at = _run_at_seconds(options.get("run_at"))
-        if delay is not None and run_at is not None:
-            raise ConfigError("give delay or run_at, not both")
-        key = options.get("unique_key")
-        return NewTask(
-            self.name,
-            parameters,
-            _check_text("queue", options.get("queue", self.queue)),
-            _check_priority(options.get("priority", self.priority)),
-            delay or 0.0,
-            run_at,
-            None if key is None else _check_text("unique_key", key),
-            self.resource,
-            seconds("expires", options.get("expires", self.expires)),
-        )
+        self._names = frozenset(each.name for each in parameters)
+
+    def __call__(self, args: tuple[Any, ...], arguments: Mapping[str, Any]) -> str | None:
+        """Return the resource of a call.
+
+        Raises:
+            PayloadError: If the function fails.
+            ConfigError: If what it returns is not the name of a resource.
+        """
+        if args or not self._names <= arguments.keys():
+            bound = self._signature.bind(*args, **arguments)
+            bound.apply_defaults()
+            arguments = bound.arguments
+        try:
+            name = self._compute(**{each: arguments[each] for each in self._names})
+        except Exception as error:  # of the program; its text may contain the arguments
+            raise PayloadError(
+                f"task {self._task_name}: the resource function failed with {type(error).__name__}; nothing is enqueued"
+            ) from error
+        return None if name is None else _check_text("resource", name)
 
 
 Definition = TaskDefinition[Any, Any]
@@ -278,6 +425,32 @@ Definition = TaskDefinition[Any, Any]
 def _pop_options(arguments: dict[str, Any]) -> dict[str, Any]:
     """Remove the options of `enqueue` from the arguments of a task, and return them."""
     return {name: arguments.pop(name) for name in ENQUEUE_OPTIONS & arguments.keys()}
+
+
+def with_options(row: NewTask, options: Mapping[str, Any]) -> NewTask:
+    """Return a row with options of `enqueue`, after checking them.
+
+    Raises:
+        ConfigError: If one is not valid.
+    """
+    checked: dict[str, Any] = {}
+    for name, value in options.items():
+        match name:
+            case "queue":
+                checked[name] = _check_text(name, value)
+            case "priority":
+                checked[name] = _check_priority(value)
+            case "unique_key":
+                checked[name] = None if value is None else _check_text(name, value)
+            case "run_at":
+                checked[name] = _run_at_seconds(value)
+            case "expires":
+                checked[name] = seconds(name, value)
+            case "delay":
+                checked[name] = seconds(name, value) or 0.0
+    if checked.get("run_at", row.run_at) is not None and (options.get("delay") is not None or row.delay):
+        raise ConfigError("give delay or run_at, not both")
+    return row._replace(**checked) if checked else row
 
 
 def seconds(name: str, value: object, *, least: float = 0.0) -> float | None:
@@ -343,7 +516,11 @@ def check_policy(policy: object, about: str = "") -> None:
 
 
 DEFAULT_QUEUE = "default"
+_POLICY_SETTINGS = {
+    "backoff", "base_delay", "jitter", "max_attempts", "max_delay", "max_retries", "overrides", "retry_on",
+}  # fmt: skip
 _TASK_SETTINGS = {"name", "policy", "queue", "priority", "timeout", "resource", "expires", "keep_result"}
+_TASK_SETTINGS |= _POLICY_SETTINGS
 
 
 def check_task_settings(settings: Mapping[str, Any]) -> None:
@@ -368,9 +545,9 @@ def define_task(app: "App", function: Callable[P, R], settings: Mapping[str, Any
     given: object = function
     if not callable(given) or isinstance(given, type | TaskDefinition):
         raise ConfigError(f"{function!r} cannot be a task; decorate a function or a coroutine function")
-    policy = settings.get("policy") or app.policy
-    check_policy(policy)
-    defaults = {
+    changes = {name: value for name, value in settings.items() if name in _POLICY_SETTINGS}
+    policy = pick_policy(settings.get("policy"), changes, app.policy)
+    defaults: dict[str, Any] = {
         "queue": DEFAULT_QUEUE,
         "priority": 5,
         "timeout": policy.attempt_timeout if inspect.iscoroutinefunction(function) else None,
@@ -380,7 +557,8 @@ def define_task(app: "App", function: Callable[P, R], settings: Mapping[str, Any
         "payload_limit": app.payload_limit,
     }
     own = {"name": settings.get("name") or function.__name__, "policy": policy}
-    definition = TaskDefinition(app, function, **defaults | dict(settings) | own)
+    rest = {name: value for name, value in settings.items() if name not in _POLICY_SETTINGS}
+    definition = TaskDefinition(app, function, **defaults | rest | own)
     if definition.name in app.tasks_by_name:
         raise ConfigError(f"a task named {definition.name!r} already exists; give one of them another name=…")
     app.tasks_by_name[definition.name] = definition

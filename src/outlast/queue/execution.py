@@ -29,7 +29,7 @@ from outlast.record import bus
 from outlast.record.bus import publish
 from outlast.record.log_text import traceback_of
 from outlast.run.call_state import CURRENT_TASK
-from outlast.run.resources import Resource, resource
+from outlast.run.resources import Resource, find_resource
 
 P = ParamSpec("P")
 _BUG_WAIT = 60.0  # seconds until a task that could not be settled runs again
@@ -137,7 +137,7 @@ def _execute_here(definition: Definition, claimed: Claimed) -> Outcome:
         args, kwargs = definition.codec.decode(claimed.parameters)
     except PayloadError as error:
         return settle_undecodable(definition, claimed, error)
-    guard = active_resource(definition.resource)
+    guard = active_resource(claimed.resource or definition.resource)
     try:
         with guard or nullcontext():
             value = definition.function(*args, **kwargs)
@@ -152,7 +152,7 @@ async def _run_on_loop(definition: Definition, claimed: Claimed, is_leaving: Cal
         args, kwargs = definition.codec.decode(claimed.parameters)
     except PayloadError as error:
         return settle_undecodable(definition, claimed, error)
-    guard = active_resource(definition.resource)
+    guard = active_resource(claimed.resource or definition.resource)
     try:
         if guard is None and definition.timeout is None:
             value = await definition.function(*args, **kwargs)
@@ -189,7 +189,7 @@ def execute_in_child(
 ) -> Outcome:
     """Run a task in a child process, within limits."""
     CURRENT_TASK.set(claimed)
-    guard, suspect = active_resource(definition.resource), limits.crashes is not None
+    guard, suspect = active_resource(claimed.resource or definition.resource), limits.crashes is not None
     context = {"claimed": list(claimed), "keep": definition.keep_result is not None, "memory": limits.memory}
     try:
         permit = _enter(guard)
@@ -275,7 +275,7 @@ def _failure_of_reply(reply: Raised | TimedOut | Died, definition: Definition) -
 
 def active_resource(name: str | None) -> Resource | None:
     """Return a resource that has a breaker or a limit; None for another one."""
-    guard = None if name is None else resource(name)
+    guard = None if name is None else find_resource(name)
     return None if guard is None or guard.is_bare else guard
 
 

@@ -50,7 +50,7 @@ class PeriodicSchedule:
         if entry.overlap not in OVERLAPS:
             raise ConfigError(f"overlap is {entry.overlap!r}; give one of: {', '.join(OVERLAPS)}")
         try:
-            entry.definition.prepare((), {}, {})
+            entry.definition.codec.encode((), {})
         except PayloadError as error:
             raise ConfigError(f"the periodic task {entry.definition.name} must not have required parameters") from error
         self._entries[entry.definition.name] = entry

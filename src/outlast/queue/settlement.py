@@ -102,7 +102,7 @@ def settle_failure(
     wait = decision.delay if isinstance(decision, Defer) else None
     if claimed.canary:  # it fails, but a wait that was asked for applies to the others
         wait = deferral_seconds(failure, policy, state)
-    cooldown = None if wait is None else _resource_cooldown(definition, failure, wait)
+    cooldown = None if wait is None else _resource_cooldown(claimed.resource or definition.resource, failure, wait)
     if not final and decision in _NOT_RETRIED and attempt < max(2, most):
         decision, suspect = Retry(0.0), False
     settlement = _announce_failure(definition, claimed, task_failure, decision, suspect=suspect)
@@ -188,11 +188,11 @@ def release_settlement(claimed: Claimed) -> Settlement:
     return Settlement(claimed.id, claimed.epoch, Kind.RELEASE)
 
 
-def _resource_cooldown(definition: Definition, failure: Failure, seconds: float) -> StartCooldown | None:
+def _resource_cooldown(resource: str | None, failure: Failure, seconds: float) -> StartCooldown | None:
     """Return the cooldown of the task's resource, if a deferral says that the resource is not available."""
-    if definition.resource is None or failure.exception_name in _NOT_OF_RESOURCE:
+    if resource is None or failure.exception_name in _NOT_OF_RESOURCE:
         return None
-    return StartCooldown(definition.resource, seconds, f"{failure.category}: {failure.message:.200}")
+    return StartCooldown(resource, seconds, f"{failure.category}: {failure.message:.200}")
 
 
 def failure_note(failure: Failure, traceback: str = "") -> Note:

@@ -104,7 +104,7 @@ def _find_function(definition: Definition) -> FunctionRef:
         found = attrgetter(function.__qualname__)(sys.modules[function.__module__])
     except (AttributeError, KeyError):
         found = None
-    if found is not definition and found is not function:
+    if getattr(found, "function", found) is not function:  # the task, or what it decorates
         raise ConfigurationError(f"{function.__module__}.{function.__qualname__} is another object")
     return target
 

@@ -17,6 +17,7 @@ from outlast import clock
 from outlast.breaker_sync import sync_breakers
 from outlast.classify import classify
 from outlast.decide.backoff import DoublingPause
+from outlast.decide.limits import ResourceLimits
 from outlast.errors import ConfigError, LeaseLostError, SchemaError
 from outlast.ports.store import Store
 from outlast.queue.claim_loop import ClaimLoop, WorkerState
@@ -32,7 +33,6 @@ from outlast.run.signals import stop_on_signals
 from outlast.run.store_wait import wait_for_store
 
 if TYPE_CHECKING:
-    from outlast.decide.limits import ResourceLimit
     from outlast.ports.rows import Kind
 
 
@@ -89,7 +89,7 @@ class Worker:
         self.outcomes: Counter[Kind] = Counter()
         self.last_beat = clock.monotonic()
         self.delivery: BackgroundDelivery | None = None
-        self.limits: Mapping[str, ResourceLimit] = {}
+        self.limits = ResourceLimits()
         self._stop = threading.Event()
         self._claim_loop: ClaimLoop | None = None
 

@@ -482,6 +482,11 @@ def resource(
     return known
 
 
+def find_resource(name: str) -> Resource | None:
+    """Return the resource of a name if there is one; it is not created, so thousands of names take no memory."""
+    return _resources.get(name)
+
+
 def _notify_watchers() -> None:
     for tell in tuple(_watchers):
         tell()

@@ -94,7 +94,7 @@ else:
                 f"retry() got {function!r}; give a function, a policy such as retry(outlast.preset('blog')), or "
                 "settings by name such as retry(max_attempts=5)"
             )
-        chosen = _pick_policy(policy, settings)
+        chosen = pick_policy(policy, settings)
         if mode != "act":
             if retry_result is not None:
                 raise ConfigError("retry_result cannot be observed, only errors can; leave out retry_result or mode")
@@ -183,17 +183,29 @@ class no_retries:  # noqa: N801  # a context manager is named like a function
         RETRIES_OFF.set(left > 0)
 
 
-def _pick_policy(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPolicy:
+def pick_policy(
+    policy: RetryPolicy | None, settings: "dict[str, Any]", default: RetryPolicy = DEFAULT_POLICY
+) -> RetryPolicy:
+    """Return a policy that is given as such or by its settings.
+
+    Args:
+        policy: The policy.
+        settings: Settings that differ from the default.
+        default: The policy without both.
+
+    Raises:
+        ConfigError: If both are given, or one is not valid.
+    """
     unknown = [name for name in settings if name not in _SETTINGS]
     if unknown:
         raise ConfigError(f"{unknown[0]!r} is not a setting of a policy; choose from: {', '.join(sorted(_SETTINGS))}")
     if policy is None:
         if "overrides" in settings:  # those of the default stay for categories that are not named
             given = RetryPolicy(overrides=settings["overrides"])  # checks them
-            settings["overrides"] = {**_given_overrides(DEFAULT_POLICY), **_given_overrides(given)}
+            settings["overrides"] = {**_given_overrides(default), **_given_overrides(given)}
         if settings.get("max_attempts", ...) is None:
             del settings["max_attempts"]
-        return DEFAULT_POLICY.replace(**settings) if settings else DEFAULT_POLICY
+        return default.replace(**settings) if settings else default
     if settings:
         raise ConfigError("give a policy or its settings, not both")
     return check_policy(policy)

@@ -1,11 +1,12 @@
 """Rules and constants that both stores share: retention, cooldowns, limits, job targets. No I/O."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
-from outlast.decide.limits import LimitState, ResourceLimit
+from outlast import clock
+from outlast.decide.limits import LimitState, ResourceLimit, admit_candidates
 from outlast.errors import ConfigError, SchemaError
 from outlast.failure import Category, Failure, Origin
 from outlast.ports.job_rows import TargetDone, TargetStatus
@@ -54,9 +55,38 @@ LIMIT_SHOWN_FOR = 86400.0
 """Seconds for which a limit is shown after its last use."""
 
 
-def busy_slots(request: LimitRequest, slots: Collection[tuple[int, int]]) -> int:
-    """Return how many slots are taken by other tasks than the candidates, which hold one if an answer was lost."""
-    return len(set(slots).difference((each.task_id, each.epoch) for each in request.candidates))
+def admit_requests(
+    requests: Iterable[LimitRequest],
+    known: dict[str, LimitState],
+    slots: dict[str, list[tuple[int, int]]],
+    now: float,
+) -> tuple[dict[int, float], list[tuple[int, int, str]]]:
+    """Decide about all requests of a transaction.
+
+    Args:
+        requests: The requests.
+        known: The stored states by resource; updated.
+        slots: The taken slots by resource, as (task id, epoch); updated.
+        now: The time by the store's clock.
+
+    Returns:
+        The seconds that refused tasks wait, by task id, and the slots to store: task id, epoch and resource.
+    """
+    waits, fresh = dict[int, float](), list[tuple[int, int, str]]()
+    for limit, candidates, mean in requests:
+        name = limit.resource
+        taken = slots.setdefault(name, [])
+        busy = len(set(taken).difference((each.task_id, each.epoch) for each in candidates))  # after a lost answer
+        decision = admit_candidates(
+            limit, known.get(name), candidates, busy=busy, mean=mean, now=now, chance=clock.random
+        )
+        known[name] = decision.standing
+        waits |= decision.waits
+        if limit.concurrency is not None:
+            pairs = [(each.task_id, each.epoch) for each in decision.admitted]
+            taken += pairs
+            fresh += [(*pair, name) for pair in pairs]
+    return waits, fresh
 
 
 def limit_row(

@@ -103,6 +103,7 @@ def task_view(store: Store, task: Task) -> TaskView:
     shown = task._replace(
         parameters="",
         resource=mask_optional(task.resource, _MAX_MESSAGE_CHARS),
+        options=mask_optional(task.options, _MAX_MESSAGE_CHARS),
         unique_key=mask_optional(task.unique_key, _MAX_MESSAGE_CHARS),
         last_error=mask_optional(task.last_error, _MAX_MESSAGE_CHARS),
     )

@@ -3,16 +3,15 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from outlast import clock
-from outlast.decide.limits import FIRST_MEAN, Candidate, LimitState, ResourceLimit, admit_candidates, retry_places
+from outlast.decide.limits import FIRST_MEAN, LimitState, ResourceLimit, retry_places
 from outlast.ports.read_rows import SILENT_AFTER, BreakerOrder, BreakerRow
 from outlast.ports.rows import Enqueued, NewTask
 from outlast.ports.store import LimitRequest, LimitRow
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, in_utc
 from outlast.stores.postgres.tasks import add_tasks
-from outlast.stores.rules import COOLDOWN_TAIL, LIMIT_SHOWN_FOR, busy_slots, limit_row
+from outlast.stores.rules import COOLDOWN_TAIL, LIMIT_SHOWN_FOR, admit_requests, limit_row
 from outlast.stores.shared_methods import SharedFlowControl
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
@@ -86,24 +85,7 @@ class PostgresFlowControl(SharedFlowControl):
 
         def work(cursor: PostgresCursor, known: LimitStates) -> dict[int, float]:
             now, slots = _live_slots(cursor, names)
-            waits, fresh = dict[int, float](), list[dict[str, Any]]()
-            for request in requests:
-                name = request.limit.resource
-                taken = slots.setdefault(name, [])
-                decision = admit_candidates(
-                    request.limit,
-                    known[name],
-                    request.candidates,
-                    busy=busy_slots(request, taken),
-                    mean=request.mean,
-                    now=now,
-                    chance=clock.random,
-                )
-                known[name] = decision.standing
-                waits |= decision.waits
-                if request.limit.concurrency is not None:
-                    taken += [(each.task_id, each.epoch) for each in decision.admitted]
-                    fresh += [_slot_record(each, name) for each in decision.admitted]
+            waits, fresh = admit_requests(requests, known, slots, now)
             _save_limits(cursor, [request.limit for request in requests], known, fresh)
             return waits
 
@@ -175,14 +157,11 @@ def _live_slots(cursor: PostgresCursor, names: Sequence[str]) -> tuple[float, Sl
 
 
 def _save_limits(
-    cursor: PostgresCursor, limits: Sequence[ResourceLimit], known: LimitStates, slots: Sequence[dict[str, Any]]
+    cursor: PostgresCursor, limits: Sequence[ResourceLimit], known: LimitStates, slots: Sequence[tuple[int, int, str]]
 ) -> None:
     rows = [each._asdict() | known[each.resource]._asdict() for each in limits]
-    cursor.change("save_limits", {"limits": _dumps(rows), "slots": _dumps(list(slots))})
-
-
-def _slot_record(candidate: Candidate, resource: str) -> dict[str, Any]:
-    return {"task_id": candidate.task_id, "epoch": candidate.epoch, "resource": resource}
+    records = [{"task_id": task_id, "epoch": epoch, "resource": resource} for task_id, epoch, resource in slots]
+    cursor.change("save_limits", {"limits": _dumps(rows), "slots": _dumps(records)})
 
 
 def _to_datetime(seconds: float) -> datetime:

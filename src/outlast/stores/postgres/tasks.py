@@ -20,6 +20,7 @@ from outlast.stores.postgres.connection import Connection, PostgresCursor, Postg
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.notify import NotifyThrottle
 from outlast.stores.postgres.settle_and_claim import settle_and_claim
+from outlast.stores.rules import LIMIT_SHOWN_FOR
 from outlast.stores.shared_methods import SharedTasks
 
 _BATCH = 1000
@@ -53,22 +54,25 @@ def add_tasks(cursor: PostgresCursor, tasks: Sequence[NewTask], *, quiet: bool =
     """
     if not tasks:
         return []
-    if len(tasks) == 1 and tasks[0].unique_key is None and tasks[0].resource is None:
-        each = tasks[0]
-        plain = (each.task_type, each.queue, each.priority, each.parameters, each.run_at, each.delay, each.expires)
+    each = tasks[0]
+    if len(tasks) == 1 and each.unique_key is None:
+        plain = (
+            each.task_type, each.queue, each.priority, each.parameters, each.options, each.expires, each.resource,
+            each.run_at, each.delay,
+        )  # fmt: skip
         name = "add_task_without_notify" if quiet else "add_plain_task"
         return [Enqueued(cursor.fetch(name, plain)[0][0], created=True)]
     connection = cursor.connection
     with connection.transaction() if connection.autocommit and len(tasks) > 1 else nullcontext():
         samples = [tasks.alike] if isinstance(tasks, TaskBatch) else tasks
-        if all(map(_is_plain, samples)) and connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
+        if all(map(_can_be_copied, samples)) and connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
             return _copy(cursor, tasks)
         return _add_keyed(cursor, tasks)
 
 
-def _is_plain(task: NewTask) -> bool:
-    """Return whether a task is due now and has only a name, a queue, a priority and arguments."""
-    return task[4:] == (0.0, None, None, None, None)
+def _can_be_copied(task: NewTask) -> bool:
+    """Return whether a task is due now, has no key and does not expire."""
+    return (task.delay, task.run_at, task.unique_key, task.expires) == (0.0, None, None, None)
 
 
 def _copy(cursor: PostgresCursor, tasks: Sequence[NewTask]) -> list[Enqueued]:
@@ -77,7 +81,7 @@ def _copy(cursor: PostgresCursor, tasks: Sequence[NewTask]) -> list[Enqueued]:
         for begin in range(0, len(tasks), _CHUNK):  # the server reads one chunk while we build the next
             copy.write(_copy_lines(numbers[begin : begin + _CHUNK], *_copy_columns(tasks, begin)))
         added = [*map(Enqueued, numbers, repeat(True))]  # noqa: FBT003  # a field of a row
-    cursor.fetch("finish_copy", {"count": len(tasks)})
+    cursor.fetch("finish_copy", {"count": len(tasks), "first": numbers[0], "last": numbers[-1]})
     return added
 
 
@@ -92,13 +96,21 @@ def _draw_ids(cursor: PostgresCursor, count: int) -> Sequence[int]:
 def _copy_columns(tasks: Sequence[NewTask], begin: int) -> tuple[Iterable[str], list[str]]:
     """Return the leading columns and the arguments of a chunk of tasks."""
     if isinstance(tasks, TaskBatch):
-        return repeat(_line_head(tasks.alike)), tasks.texts(begin, begin + _CHUNK)
+        alike, texts = _line_head(tasks.alike), tasks.texts(begin, begin + _CHUNK)
+        if not tasks.has_resource:
+            return repeat(f"{alike}\t\\N"), texts
+        return [f"{alike}\t{_nullable(each)}" for each in tasks.resources(begin, begin + _CHUNK)], texts
     part = tasks[begin : begin + _CHUNK]
-    return map(_line_head, part), [each.parameters for each in part]
+    heads = [f"{_line_head(each)}\t{_nullable(each.resource)}" for each in part]
+    return heads, [each.parameters for each in part]
 
 
 def _line_head(task: NewTask) -> str:
-    return f"{_escape(task.task_type)}\t{_escape(task.queue)}\t{task.priority}\tt"
+    return f"{_escape(task.task_type)}\t{_escape(task.queue)}\t{task.priority}\tt\t{_nullable(task.options)}"
+
+
+def _nullable(text: str | None) -> str:
+    return "\\N" if text is None else _escape(text)
 
 
 def _copy_lines(numbers: Sequence[int], heads: Iterable[str], texts: list[str]) -> str:
@@ -196,4 +208,6 @@ class PostgresTasks(SharedTasks):
             ((count, after),) = self.db.fetch("prune_tasks", values)
             pruned += count
         self._repeat("prune_groups", {"seconds": GROUP_RETENTION, "batch": _BATCH})
+        self._repeat("prune_slots", {"batch": _BATCH})
+        self._repeat("prune_limits", {"seconds": LIMIT_SHOWN_FOR, "batch": _BATCH})
         return pruned + self._repeat("prune_results", {"batch": _BATCH})

@@ -5,15 +5,23 @@ from datetime import UTC, datetime
 from sqlite3 import Connection
 
 from outlast import clock
-from outlast.decide.limits import LimitState, ResourceLimit, admit_candidates, retry_places
+from outlast.decide.limits import LimitState, ResourceLimit, retry_places
 from outlast.ports.read_rows import SILENT_AFTER, BreakerOrder, BreakerRow
 from outlast.ports.rows import Enqueued, NewTask
 from outlast.ports.store import LimitRequest, LimitRow
-from outlast.stores.rules import COOLDOWN_TAIL, LIMIT_SHOWN_FOR, CooldownState, busy_slots, limit_row, merge_cooldown
+from outlast.stores.rules import (
+    COOLDOWN_TAIL,
+    LIMIT_SHOWN_FOR,
+    CooldownState,
+    admit_requests,
+    limit_row,
+    merge_cooldown,
+)
 from outlast.stores.shared_methods import SharedFlowControl
 from outlast.stores.sqlite.connection import (
     SQL,
     SqliteDatabase,
+    dumps,
     execute,
     milliseconds,
     ms_ago,
@@ -111,9 +119,14 @@ class SqliteFlowControl(SharedFlowControl):
         """Admit claimed tasks as far as the limits of their resources allow."""
 
         def work(connection: Connection) -> dict[int, float]:
-            waits: dict[int, float] = {}
-            for request in requests:
-                waits |= _admit_request(connection, request)
+            names, slots = dumps([each.limit.resource for each in requests]), dict[str, list[tuple[int, int]]]()
+            execute(connection, "delete_stale_slots", {"resources": names})
+            for task_id, epoch, resource in execute(connection, "taken_slots", {"resources": names}):
+                slots.setdefault(resource, []).append((task_id, epoch))
+            known = _limit_states(connection, names)
+            waits, fresh = admit_requests(requests, known, slots, clock.now())
+            _write_limits(connection, [each.limit for each in requests], known)
+            connection.executemany(SQL["save_slot"], fresh)
             return waits
 
         return self.db.write(work)
@@ -122,8 +135,9 @@ class SqliteFlowControl(SharedFlowControl):
         """Reserve places for retries."""
 
         def work(connection: Connection) -> list[float]:
-            waits, state = retry_places(limit, _limit_state(connection, limit.resource), count, clock.now())
-            _write_limit(connection, limit, state)
+            known = _limit_states(connection, dumps([limit.resource]))
+            waits, known[limit.resource] = retry_places(limit, known.get(limit.resource), count, clock.now())
+            _write_limits(connection, [limit], known)
             return waits
 
         return self.db.write(work)
@@ -176,33 +190,13 @@ def _cooldown_state(connection: Connection, resource: str) -> CooldownState | No
     return None if row is None else CooldownState._make(row)
 
 
-def _admit_request(connection: Connection, request: LimitRequest) -> dict[int, float]:
-    limit = request.limit
-    execute(connection, "delete_stale_slots", {"resource": limit.resource})
-    taken = execute(connection, "taken_slots", (limit.resource,)).fetchall()
-    decision = admit_candidates(
-        limit,
-        _limit_state(connection, limit.resource),
-        request.candidates,
-        busy=busy_slots(request, taken),
-        mean=request.mean,
-        now=clock.now(),
-        chance=clock.random,
-    )
-    _write_limit(connection, limit, decision.standing)
-    if limit.concurrency is not None:
-        rows = [(each.task_id, each.epoch, limit.resource) for each in decision.admitted]
-        connection.executemany(SQL["save_slot"], rows)
-    return decision.waits
+def _limit_states(connection: Connection, resources: str) -> dict[str, LimitState]:
+    rows = execute(connection, "get_limits", {"resources": resources}).fetchall()
+    return {row[0]: LimitState._make(row[1:]) for row in rows}
 
 
-def _limit_state(connection: Connection, resource: str) -> LimitState | None:
-    row = execute(connection, "get_limit", (resource,)).fetchone()
-    return None if row is None else LimitState._make(row)
-
-
-def _write_limit(connection: Connection, limit: ResourceLimit, state: LimitState) -> None:
-    execute(connection, "save_limit", limit._asdict() | state._asdict())
+def _write_limits(connection: Connection, limits: Sequence[ResourceLimit], known: Mapping[str, LimitState]) -> None:
+    connection.executemany(SQL["save_limit"], [(*each, *known[each.resource]) for each in limits])
 
 
 def _seconds_to_datetime(seconds: float) -> datetime:

@@ -185,6 +185,6 @@ def _claim(connection: Connection, claim: Claim, worker_id: str, now: int, pause
             values = {"ids": ids, "worker_id": worker_id, "now": now, "alone": int(claim.suspect)}
             execute(connection, query, values)
     return [
-        Claimed._make([*row[:9], place < start, claim.suspect, bool(row[9]), row[10] if claim.suspect else 0])
+        Claimed._make([*row[:9], place < start, claim.suspect, bool(row[9]), row[10], row[11] if claim.suspect else 0])
         for place, row in enumerate(rows)
     ]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlite3 import Connection
 from typing import Any
 
+from outlast import clock
 from outlast.errors import ConfigError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import (
@@ -18,6 +19,7 @@ from outlast.ports.rows import (
 )
 from outlast.stores.counters import event_totals, status_counts
 from outlast.stores.filters import GROUP_RETENTION
+from outlast.stores.rules import LIMIT_SHOWN_FOR
 from outlast.stores.shared_methods import SharedTasks
 from outlast.stores.sqlite.connection import (
     SQL,
@@ -51,7 +53,7 @@ class SqliteTasks(SharedTasks):
         now = now_ms()
         if connection is None and len(tasks) == 1:
             (only,) = tasks
-            if only.unique_key is None and only.resource is None:
+            if _is_plain(only):
                 return [Enqueued(self.db.insert(SQL["add_plain_task"], _plain_row(only, now)), created=True)]
         if connection is not None:
             if not isinstance(connection, Connection):
@@ -100,6 +102,8 @@ class SqliteTasks(SharedTasks):
             pruned += self.db.write(lambda connection: _prune_tasks(connection, ids, now))  # noqa: B023  # called now
             values["after"] = rows[-1][0]
         self._prune_old_groups(now - milliseconds(GROUP_RETENTION))
+        self._repeat("prune_slots", values)
+        self._repeat("prune_limits", values | {"since": clock.now() - LIMIT_SHOWN_FOR})
         return pruned + self._repeat("prune_results", values)
 
     def _prune_old_groups(self, before: int) -> None:
@@ -115,12 +119,12 @@ def add_tasks(connection: Connection | sqlite3.Cursor, tasks: Sequence[NewTask],
     """Add tasks within a transaction."""
     if len(tasks) == 1:
         return [_add_one(connection, tasks[0], now)]
-    samples = [tasks.alike] if isinstance(tasks, TaskBatch) else tasks
-    if any(task.unique_key is not None or task.resource is not None for task in samples):
+    is_batch = isinstance(tasks, TaskBatch) and tasks.alike.unique_key is None
+    if not is_batch and not all(map(_is_plain, tasks)):
         return [_add_one(connection, task, now) for task in tasks]
     for begin in range(0, len(tasks), _BATCH):
         if isinstance(tasks, TaskBatch):
-            _add_alike(connection, tasks.alike, tasks.texts(begin, begin + _BATCH), now)
+            _add_alike(connection, tasks, begin, now)
         else:
             rows = [_plain_row(each, now) for each in tasks[begin : begin + _BATCH]]
             connection.executemany(SQL["add_plain_task"], rows)
@@ -128,14 +132,23 @@ def add_tasks(connection: Connection | sqlite3.Cursor, tasks: Sequence[NewTask],
     return [Enqueued(number, created=True) for number in range(last - len(tasks) + 1, last + 1)]
 
 
-def _add_alike(connection: Connection | sqlite3.Cursor, alike: NewTask, texts: list[str], now: int) -> None:
-    """Add tasks without key and resource that differ only in their arguments, in one statement."""
+def _is_plain(task: NewTask) -> bool:
+    return task.unique_key is None and task.resource is None and task.options is None
+
+
+def _add_alike(connection: Connection | sqlite3.Cursor, tasks: TaskBatch, begin: int, now: int) -> None:
+    """Add tasks without a key that differ only in their arguments and resources, in one statement."""
+    alike, texts = tasks.alike, tasks.texts(begin, begin + _BATCH)
     values = alike._asdict() | {"due": _due_ms(alike, now), "expires_at": _expiry_ms(alike, now), "now": now}
-    execute(connection, "add_similar_tasks", values | {"parameters": dumps(texts)})
+    if tasks.has_resource or alike.options is not None:
+        pairs = [*zip(texts, tasks.resources(begin, begin + _BATCH), strict=True)]
+        execute(connection, "add_similar_tasks_of_resources", values | {"pairs": dumps(pairs)})
+    else:
+        execute(connection, "add_similar_tasks", values | {"parameters": dumps(texts)})
 
 
 def _add_one(connection: Connection | sqlite3.Cursor, task: NewTask, now: int) -> Enqueued:
-    if task.unique_key is None and task.resource is None:
+    if _is_plain(task):
         return Enqueued(execute(connection, "add_plain_task", _plain_row(task, now)).lastrowid or 0, created=True)
     values = task._asdict() | {"due": _due_ms(task, now), "expires_at": _expiry_ms(task, now), "now": now}
     row = execute(connection, "add_task", values).fetchone()
@@ -162,8 +175,8 @@ def _prune_groups(connection: Connection, names: str, before: int) -> None:
 
 
 def _plain_row(task: NewTask, now: int) -> tuple[Any, ...]:
-    """Return the columns of a task without a unique key and a resource."""
-    name, parameters, queue, priority, delay, run_at, _, _, expires = task
+    """Return the columns of a task without a unique key, a resource and options."""
+    name, parameters, queue, priority, delay, run_at, _, _, expires, _ = task
     due = now if not delay and run_at is None else _due_ms(task, now)
     return name, queue, priority, parameters, due, None if expires is None else _expiry_ms(task, now), now, now
 

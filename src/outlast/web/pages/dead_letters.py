@@ -128,6 +128,7 @@ def read_dead_letter(request: PageRequest) -> PageData:
             traceback=masked_text(dead_letter.traceback),
             error_message=masked_text(dead_letter.error_message),
             resource=mask_optional(dead_letter.resource),
+            options=mask_optional(dead_letter.options),
             unique_key=mask_optional(dead_letter.unique_key),
         ),
         "payload": payload,

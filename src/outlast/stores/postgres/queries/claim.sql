@@ -48,7 +48,7 @@ found AS MATERIALIZED (
     FROM ranges
     CROSS JOIN LATERAL (
         SELECT id, lease_epoch, task_type, parameters, attempt, retry_count, resource, expires_at, deferred_at,
-            canary
+            canary, options
         FROM {schema}task_queue
         WHERE status = 'QUEUED' AND NOT suspect
             AND queue = ranges.queue AND priority = ranges.priority AND next_run_after <= now()
@@ -81,7 +81,7 @@ held AS (
 SELECT answer.*, claimed.id, claimed.lease_epoch + 1, claimed.task_type, claimed.parameters, claimed.attempt + 1,
     claimed.retry_count, claimed.resource, extract(epoch FROM claimed.expires_at - now())::double precision,
     coalesce(extract(epoch FROM now() - claimed.deferred_at), 0)::double precision,
-    claimed.place <= (SELECT start FROM request), false, claimed.canary
+    claimed.place <= (SELECT start FROM request), false, claimed.canary, claimed.options
 FROM (
     SELECT EXISTS (SELECT FROM worker), (SELECT count(*) FROM settled) + (SELECT count(*) FROM started),
         EXISTS (
@@ -104,7 +104,7 @@ WITH found AS MATERIALIZED (
     FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS wanted (queue, place)
     CROSS JOIN LATERAL (
         SELECT id, lease_epoch, task_type, parameters, attempt, retry_count, resource, expires_at, deferred_at,
-            canary, crash_count
+            canary, options, crash_count
         FROM {schema}task_queue
         WHERE status = 'QUEUED' AND suspect AND queue = wanted.queue AND next_run_after <= now()
             AND (resource IS NULL OR resource NOT IN (SELECT resource FROM {schema}cooldowns WHERE until > now()))
@@ -129,7 +129,7 @@ taken AS (
 SELECT id, lease_epoch + 1, task_type, parameters, attempt + 1, retry_count, resource,
     extract(epoch FROM expires_at - now())::double precision,
     coalesce(extract(epoch FROM now() - deferred_at), 0)::double precision, place <= %(start)s, true, canary,
-    crash_count
+    options, crash_count
 FROM claimed
 ORDER BY place
 

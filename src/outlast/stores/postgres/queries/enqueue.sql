@@ -1,14 +1,20 @@
+-- part: insert_one
+INSERT INTO {schema}task_queue
+    (task_type, queue, priority, parameters, options, resource, next_run_after, expires_at, booked)
+SELECT %s, %s, %s::smallint, %s, %s, given.resource,
+    CASE WHEN given.due > now() THEN given.due
+        ELSE greatest(given.due, (SELECT until FROM {schema}cooldowns WHERE cooldowns.resource = given.resource)) END,
+    now() + make_interval(secs => %s::float8), true
+FROM (
+    SELECT %s::text AS resource, coalesce(to_timestamp(%s::float8), now() + make_interval(secs => %s::float8)) AS due
+) AS given
+
 -- name: add_plain_task
--- The common case, without key or resource: nothing to look up, and NOTIFY in the same statement.
+-- The common case, without key: nothing to look up but the cooldown, and NOTIFY in the same statement.
 WITH counted AS (
     INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', 1)
 )
-INSERT INTO {schema}task_queue (task_type, queue, priority, parameters, next_run_after, expires_at, booked)
-VALUES (
-    %s, %s, %s::smallint, %s,
-    coalesce(to_timestamp(%s::float8), now() + make_interval(secs => %s::float8)),
-    now() + make_interval(secs => %s::float8), true
-)
+{insert_one}
 RETURNING id, pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')
 
 -- name: add_task_without_notify
@@ -16,12 +22,7 @@ RETURNING id, pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')
 WITH counted AS (
     INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', 1)
 )
-INSERT INTO {schema}task_queue (task_type, queue, priority, parameters, next_run_after, expires_at, booked)
-VALUES (
-    %s, %s, %s::smallint, %s,
-    coalesce(to_timestamp(%s::float8), now() + make_interval(secs => %s::float8)),
-    now() + make_interval(secs => %s::float8), true
-)
+{insert_one}
 RETURNING id
 
 -- name: add_tasks
@@ -32,15 +33,15 @@ WITH given AS MATERIALIZED (
     SELECT nextval('{schema}task_queue_id_seq') AS id, given.*
     FROM ROWS FROM (json_to_recordset(%(tasks)s::json) AS (
         task_type text, queue text, priority smallint, parameters text, delay float8, run_at float8, unique_key text,
-        resource text, expires float8
+        resource text, expires float8, options text
     )) WITH ORDINALITY AS given (
-        task_type, queue, priority, parameters, delay, run_at, unique_key, resource, expires, place
+        task_type, queue, priority, parameters, delay, run_at, unique_key, resource, expires, options, place
     )
 ),
 added AS (
     INSERT INTO {schema}task_queue
-        (id, task_type, queue, priority, parameters, resource, unique_key, next_run_after, expires_at, booked)
-    SELECT id, task_type, queue, priority, parameters, given.resource, unique_key,
+        (id, task_type, queue, priority, parameters, resource, unique_key, options, next_run_after, expires_at, booked)
+    SELECT id, task_type, queue, priority, parameters, given.resource, unique_key, options,
         CASE
             WHEN coalesce(to_timestamp(run_at), now() + make_interval(secs => delay)) > now()
             THEN coalesce(to_timestamp(run_at), now() + make_interval(secs => delay))
@@ -72,13 +73,19 @@ FROM ROWS FROM (json_to_recordset(%(tasks)s::json) AS (task_type text, unique_ke
 ORDER BY place
 
 -- name: copy_tasks
--- Many plain tasks: COPY is the fastest way. The ids are reserved first, because COPY returns none.
-COPY {schema}task_queue (id, task_type, queue, priority, booked, parameters) FROM STDIN
+-- Many tasks that are due now: COPY is the fastest way. The ids are reserved first, because COPY returns none.
+COPY {schema}task_queue (id, task_type, queue, priority, booked, options, resource, parameters) FROM STDIN
 
 -- name: finish_copy
--- What COPY cannot do: count the tasks and notify workers.
+-- What COPY cannot do: count the tasks, notify workers, and let tasks wait for the cooldown of their resource.
 WITH counted AS (
     INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', %(count)s)
+),
+deferred AS (
+    UPDATE {schema}task_queue AS task SET next_run_after = cooldowns.until
+    FROM {schema}cooldowns
+    WHERE cooldowns.until > now() AND task.status = 'QUEUED' AND task.resource = cooldowns.resource
+        AND task.next_run_after <= now() AND task.id BETWEEN %(first)s AND %(last)s
 )
 SELECT pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')
 

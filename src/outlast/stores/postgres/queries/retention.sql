@@ -28,6 +28,30 @@ WITH old AS MATERIALIZED (
 )
 DELETE FROM {schema}task_results AS result USING old WHERE result.task_id = old.task_id
 
+-- name: prune_limits
+-- Limits that nobody asked for, and whose places are over: the state of a new row is the same. A locked row is in use.
+WITH old AS MATERIALIZED (
+    SELECT resource FROM {schema}resource_limits
+    WHERE greatest(asked_at, tat, spread, slot_spread, retry_tat, retry_spread, retry_again)
+        < extract(epoch FROM now())::double precision - %(seconds)s
+    LIMIT %(batch)s
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM {schema}resource_limits AS known USING old WHERE known.resource = old.resource
+
+-- name: prune_slots
+-- Slots of resources that nobody asks for any more; the others are deleted when somebody asks.
+WITH old AS MATERIALIZED (
+    SELECT task_id, epoch FROM {schema}resource_slots AS slot
+    WHERE (
+        SELECT task.status || '' = 'RUNNING' AND task.lease_epoch = slot.epoch
+        FROM {schema}task_queue AS task WHERE task.id = slot.task_id
+    ) IS NOT TRUE
+    LIMIT %(batch)s
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM {schema}resource_slots AS slot USING old WHERE slot.task_id = old.task_id AND slot.epoch = old.epoch
+
 -- name: expired_dead_letters
 -- Locked until the caller has discarded them. A locked row is being replayed or discarded: skipped.
 SELECT id FROM {schema}dead_letter_queue

@@ -86,10 +86,10 @@ letters AS (
     INSERT INTO {schema}dead_letter_queue
         (original_task_id, task_type, queue, priority, parameters, resource, unique_key,
          error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-         retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at)
+         retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at, options)
     SELECT id, task_type, queue, priority, parameters, resource, unique_key,
         error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-        retry_count, crash_count, replays, replay_id, worker_id, created_at, now()
+        retry_count, crash_count, replays, replay_id, worker_id, created_at, now(), options
     FROM changed JOIN given USING (id)
     ORDER BY id
 )
@@ -152,10 +152,10 @@ letters AS (
     INSERT INTO {schema}dead_letter_queue
         (original_task_id, task_type, queue, priority, parameters, resource, unique_key,
          error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-         retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at)
+         retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at, options)
     SELECT id, task_type, queue, priority, parameters, resource, unique_key,
         error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-        retry_count, crash_count, replays, replay_id, worker_id, created_at, now()
+        retry_count, crash_count, replays, replay_id, worker_id, created_at, now(), options
     FROM changed JOIN given USING (id)
     WHERE reason IS NOT NULL
     ORDER BY id

@@ -1,7 +1,7 @@
 -- part: task_columns
 id, task_type, queue, priority, parameters, status, resource, unique_key, attempt, retry_count, crash_count, suspect,
     lease_epoch, worker_id, deferrals, replays, last_error, next_run_after, expires_at, started_at, failed_at, finished_at,
-    created_at, updated_at
+    created_at, updated_at, options
 
 -- part: task_line_columns
 id, task_type, queue, priority, status, resource, retry_count, worker_id, last_error, next_run_after, finished_at,

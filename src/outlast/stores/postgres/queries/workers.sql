@@ -115,11 +115,11 @@ letters AS (
     INSERT INTO {schema}dead_letter_queue
         (original_task_id, task_type, queue, priority, parameters, resource, unique_key,
          error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-         retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at)
+         retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at, options)
     SELECT id, task_type, queue, priority, parameters, resource, unique_key,
         %(error_type)s, %(error_message)s, %(error_category)s, CASE WHEN canary THEN 'canary' ELSE 'crash' END,
         %(fingerprint)s, %(traceback)s, %(failure)s,
-        retry_count, crash_count, replays, replay_id, worker_id, created_at, now()
+        retry_count, crash_count, replays, replay_id, worker_id, created_at, now(), options
     FROM changed WHERE outcome = 'dead'
     ORDER BY id
 ),

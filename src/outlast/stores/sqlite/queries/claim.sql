@@ -14,7 +14,7 @@ SELECT json_group_array(json_array(
     id, lease_epoch + 1, task_type, parameters, attempt + 1, retry_count, resource,
     CASE WHEN expires_at IS NOT NULL THEN (expires_at - :now) / 1000.0 END,
     CASE WHEN deferred_at IS NULL THEN 0.0 ELSE (:now - deferred_at) / 1000.0 END,
-    canary
+    canary, options
 ))
 FROM (
     SELECT task_queue.*
@@ -35,7 +35,7 @@ SELECT json_group_array(json_array(
     id, lease_epoch + 1, task_type, parameters, attempt + 1, retry_count, resource,
     CASE WHEN expires_at IS NOT NULL THEN (expires_at - :now) / 1000.0 END,
     CASE WHEN deferred_at IS NULL THEN 0.0 ELSE (:now - deferred_at) / 1000.0 END,
-    canary, crash_count
+    canary, options, crash_count
 ))
 FROM (
     SELECT task_queue.*

@@ -1,7 +1,7 @@
 -- part: dead_letter_columns
 id, original_task_id, task_type, queue, priority, parameters, resource, unique_key, error_type, error_message,
     error_category, reason, fingerprint, traceback, failure, retry_count, crash_count, replays, worker_id, created_at,
-    moved_to_dlq_at
+    moved_to_dlq_at, options
 
 -- part: dead_letter_filter
 WHERE (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))

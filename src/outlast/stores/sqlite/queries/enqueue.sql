@@ -9,13 +9,25 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 INSERT INTO task_queue (task_type, queue, priority, parameters, next_run_after, expires_at, created_at, updated_at)
 SELECT :task_type, :queue, :priority, value, :due, :expires_at, :now, :now FROM json_each(:parameters)
 
+-- name: add_similar_tasks_of_resources
+-- The same for tasks with resources: pairs of arguments and resource. No key, so nothing can be taken. Mostly
+-- nothing cools down, which is asked once.
+INSERT INTO task_queue
+    (task_type, queue, priority, parameters, resource, options, next_run_after, expires_at, created_at, updated_at)
+SELECT :task_type, :queue, :priority, value ->> 0, value ->> 1, :options,
+    CASE WHEN :due > :now OR NOT EXISTS (SELECT 1 FROM cooldowns WHERE until > :now) THEN :due
+        ELSE max(:due, coalesce((SELECT until FROM cooldowns WHERE resource = value ->> 1), 0)) END,
+    :expires_at, :now, :now
+FROM json_each(:pairs)
+
 -- name: add_task
 -- A task that would be due now waits for the end of its resource's cooldown. A taken unique key adds nothing and
 -- returns no row.
 INSERT INTO task_queue
-    (task_type, queue, priority, parameters, resource, unique_key, next_run_after, expires_at, created_at, updated_at)
+    (task_type, queue, priority, parameters, resource, unique_key, options, next_run_after, expires_at, created_at,
+     updated_at)
 VALUES (
-    :task_type, :queue, :priority, :parameters, :resource, :unique_key,
+    :task_type, :queue, :priority, :parameters, :resource, :unique_key, :options,
     CASE WHEN :due > :now THEN :due ELSE max(:due, coalesce((SELECT until FROM cooldowns WHERE resource = :resource), 0)) END,
     :expires_at, :now, :now
 )

@@ -12,25 +12,23 @@ FROM resource_limits
 WHERE asked_at > :since
 ORDER BY resource
 
--- name: get_limit
+-- name: get_limits
 -- The state of the rate, spread and retry limits before a request. The write transaction is the lock.
-SELECT tat, spread, spread_rate, slot_spread, retry_tat, retry_spread, retry_again, retry_rate, mean, asked_at
+SELECT resource, tat, spread, spread_rate, slot_spread, retry_tat, retry_spread, retry_again, retry_rate, mean, asked_at
 FROM resource_limits
-WHERE resource = ?
+WHERE resource IN (SELECT value FROM json_each(:resources))
 
 -- name: save_limit
 -- The whole row is replaced: settings may have changed since the last request.
 INSERT OR REPLACE INTO resource_limits
     (resource, rate, burst, concurrency, retries, retry_burst, tat, spread, spread_rate, slot_spread, retry_tat,
      retry_spread, retry_again, retry_rate, mean, asked_at)
-VALUES
-    (:resource, :rate, :burst, :concurrency, :retries, :retry_burst, :tat, :spread, :spread_rate, :slot_spread,
-     :retry_tat, :retry_spread, :retry_again, :retry_rate, :mean, :asked_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: delete_stale_slots
 -- Slots whose claim no longer runs.
 DELETE FROM resource_slots
-WHERE resource = :resource AND NOT EXISTS (
+WHERE resource IN (SELECT value FROM json_each(:resources)) AND NOT EXISTS (
     SELECT 1 FROM task_queue
     WHERE task_queue.id = resource_slots.task_id AND task_queue.lease_epoch = resource_slots.epoch
         AND task_queue.status = 'RUNNING'
@@ -38,7 +36,7 @@ WHERE resource = :resource AND NOT EXISTS (
 
 -- name: taken_slots
 -- After delete_stale_slots, so every row is a running claim.
-SELECT task_id, epoch FROM resource_slots WHERE resource = ?
+SELECT task_id, epoch, resource FROM resource_slots WHERE resource IN (SELECT value FROM json_each(:resources))
 
 -- name: save_slot
 -- A task has one slot; a new claim of the task replaces it.

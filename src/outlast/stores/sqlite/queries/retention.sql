@@ -20,6 +20,26 @@ DELETE FROM payload_edits WHERE task_id IN (SELECT value FROM json_each(?))
 -- In batches, so that other writers do not wait long.
 DELETE FROM task_results WHERE task_id IN (SELECT task_id FROM task_results WHERE expires_at <= :now LIMIT :batch)
 
+-- name: prune_limits
+-- Limits that nobody asked for, and whose places are over: the state of a new row is the same.
+DELETE FROM resource_limits WHERE resource IN (
+    SELECT resource FROM resource_limits
+    WHERE max(asked_at, tat, spread, slot_spread, retry_tat, retry_spread, retry_again) < :since
+    LIMIT :batch
+)
+
+-- name: prune_slots
+-- Slots of resources that nobody asks for any more; the others are deleted when somebody asks.
+DELETE FROM resource_slots WHERE task_id IN (
+    SELECT task_id FROM resource_slots
+    WHERE NOT EXISTS (
+        SELECT 1 FROM task_queue
+        WHERE task_queue.id = resource_slots.task_id AND task_queue.lease_epoch = resource_slots.epoch
+            AND task_queue.status = 'RUNNING'
+    )
+    LIMIT :batch
+)
+
 -- name: expired_dead_letters
 -- One batch; the caller discards it in the same transaction.
 SELECT id FROM dead_letter_queue WHERE moved_to_dlq_at < ? LIMIT ?

@@ -73,10 +73,10 @@ VALUES
 INSERT INTO dead_letter_queue
     (original_task_id, task_type, queue, priority, parameters, resource, unique_key,
      error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-     retry_count, crash_count, replays, worker_id, created_at, moved_to_dlq_at, replay_id)
+     retry_count, crash_count, replays, worker_id, created_at, moved_to_dlq_at, replay_id, options)
 SELECT
     id, task_type, queue, priority, parameters, resource, unique_key,
     :error_type, :error_message, :error_category, :reason, :fingerprint, :traceback, :failure,
-    retry_count, crash_count, replays, worker_id, created_at, :now, replay_id
+    retry_count, crash_count, replays, worker_id, created_at, :now, replay_id, options
 FROM task_queue
 WHERE id = :id
