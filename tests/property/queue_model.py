@@ -25,6 +25,7 @@ tasks = st.builds(
     expires=st.none(),
     unique_key=names([None, None, "k1", "k2"]),
     resource=names([None, None, "r1", "r2"]),
+    options=names([None, None, '{"max_attempts":2}']),
 )
 
 

@@ -53,7 +53,8 @@ SELECT extract(epoch FROM clock_timestamp())::double precision, live.task_id, li
 FROM (SELECT) AS one LEFT JOIN live ON live.runs
 
 -- name: save_limits
--- Slots only for resources that limit concurrency.
+-- Slots only for resources that limit concurrency. BETWEEN is always true: it makes the planner expect one row, so it
+-- looks rows up by the primary key, also after the table has grown.
 WITH taken AS (
     INSERT INTO {schema}resource_slots AS slot (task_id, epoch, resource)
     SELECT * FROM json_to_recordset(%(slots)s::json) AS given (task_id bigint, epoch integer, resource text)
@@ -69,4 +70,4 @@ FROM json_to_recordset(%(limits)s::json) AS given (
     spread float8, spread_rate float8, slot_spread float8, retry_tat float8, retry_spread float8, retry_again float8,
     retry_rate float8, mean float8, asked_at float8
 )
-WHERE known.resource = given.resource
+WHERE known.resource = given.resource AND given.burst BETWEEN 1 AND 2147483647
