@@ -142,6 +142,9 @@ def load(kind, *, path=None, server=None, name=None):
         connection.execute(text)
         if connection.execute("SELECT to_regclass('public.task_queue')").fetchone()[0]:
             connection.execute(statements_to_move(url))
+    app = outlast.App(url)
+    app.create_schema()  # as `outlast db migrate` does; a SQLite file does it when it is opened
+    app.close()
     return url
 
 

@@ -37,7 +37,8 @@ def of_any_age(request, url):
 
 def test_the_lists_show_what_they_showed(world, of_any_age, kind):
     assert old.lists(world, of_any_age) == old.expected(kind)["lists"]
-    assert old.tables(of_any_age) == old.expected(kind)["tables"]
+    migrated = {"schema_version": 7, "workers": 0}  # a migration ends the leases of older workers
+    assert old.tables(of_any_age) == old.expected(kind)["tables"] | migrated
 
 
 def test_the_doctor_finds_nothing_new(world, of_any_age, kind):
