@@ -109,6 +109,7 @@ def assert_first(world, summary, loaded):
         "total_targets": 1000,
         "success_targets": 950,
         "failed_targets": 50,
+        "limit": None,
         "deferred_targets": 0,
         "skipped_targets": 0,
         "not_attempted": 0,

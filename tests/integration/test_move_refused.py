@@ -23,6 +23,7 @@ from integration.moving_world import (  # noqa: F401  # fixtures
 )
 from outlast.cli import cli
 from outlast.ports.rows import NewTask
+from outlast.ports.source_rows import NewAlert
 from outlast.stores.move.move import open_source, open_target
 from outlast.stores.move.plan import MoveError
 from outlast.stores.sqlite.store import SqliteStore
@@ -85,6 +86,7 @@ class TestInUse:
 
     def test_somebody_who_delivers(self, here, there, file):  # noqa: F811  # fixtures
         store = SqliteStore(file)
+        store.raise_alerts([NewAlert("key 9", "bad", "title", "text")])
         assert store.claim_alerts(1, 60)
         assert "in use by alert delivery (1 alerts)" in command(here, there, code=1).stderr
         store.close()

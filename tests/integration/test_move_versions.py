@@ -21,6 +21,7 @@ from integration.moving_world import (  # noqa: F401  # fixtures
     used_file,
 )
 from outlast.errors import SchemaError
+from outlast.ports.source_rows import NewAlert
 from outlast.sql_files import load_migrations
 from outlast.stores.move.move import open_source, open_target, preview
 from outlast.stores.move.plan import MoveError
@@ -96,6 +97,7 @@ def test_a_dry_run_changes_nothing(here, there, tmp_path):  # noqa: F811  # fixt
 
 def test_who_is_in_the_way_is_named_before_anything_is_changed(here, there, tmp_path):  # noqa: F811  # fixtures
     store = SqliteStore(tmp_path / "outlast.db")
+    store.raise_alerts([NewAlert("key 9", "bad", "title", "text")])
     assert store.claim_alerts(1, 60)
     with pytest.raises(MoveError, match="alert delivery"):
         run_move(here, there)

@@ -64,13 +64,20 @@ def add_tasks(cursor: PostgresCursor, tasks: Sequence[NewTask], *, quiet: bool =
         return [Enqueued(cursor.fetch(name, plain)[0][0], created=True)]
     connection = cursor.connection
     with connection.transaction() if connection.autocommit and len(tasks) > 1 else nullcontext():
-        samples = [tasks.alike] if isinstance(tasks, TaskBatch) else tasks
-        if all(map(_can_be_copied, samples)) and connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
-            return _copy(cursor, tasks)
-        return _add_keyed(cursor, tasks)
+        return _copy(cursor, tasks) if _can_be_copied(cursor, tasks) else _add_keyed(cursor, tasks)
 
 
-def _can_be_copied(task: NewTask) -> bool:
+def _can_be_copied(cursor: PostgresCursor, tasks: Sequence[NewTask]) -> bool:
+    if isinstance(tasks, TaskBatch):
+        is_plain, has_resource = _is_plain(tasks.alike), tasks.has_resource
+    else:
+        is_plain, has_resource = all(map(_is_plain, tasks)), any(each.resource is not None for each in tasks)
+    if not is_plain or cursor.connection.pgconn.pipeline_status != psycopg.pq.PipelineStatus.OFF:
+        return False
+    return not has_resource or not cursor.fetch("any_cooldown")[0][0]
+
+
+def _is_plain(task: NewTask) -> bool:
     """Return whether a task is due now, has no key and does not expire."""
     return (task.delay, task.run_at, task.unique_key, task.expires) == (0.0, None, None, None)
 
@@ -81,7 +88,7 @@ def _copy(cursor: PostgresCursor, tasks: Sequence[NewTask]) -> list[Enqueued]:
         for begin in range(0, len(tasks), _CHUNK):  # the server reads one chunk while we build the next
             copy.write(_copy_lines(numbers[begin : begin + _CHUNK], *_copy_columns(tasks, begin)))
         added = [*map(Enqueued, numbers, repeat(True))]  # noqa: FBT003  # a field of a row
-    cursor.fetch("finish_copy", {"count": len(tasks), "first": numbers[0], "last": numbers[-1]})
+    cursor.fetch("finish_copy", {"count": len(tasks)})
     return added
 
 

@@ -76,16 +76,14 @@ ORDER BY place
 -- Many tasks that are due now: COPY is the fastest way. The ids are reserved first, because COPY returns none.
 COPY {schema}task_queue (id, task_type, queue, priority, booked, options, resource, parameters) FROM STDIN
 
+-- name: any_cooldown
+-- COPY cannot let a task wait for the end of its resource's cooldown, so tasks with a resource are not copied then.
+SELECT EXISTS (SELECT 1 FROM {schema}cooldowns WHERE until > now())
+
 -- name: finish_copy
--- What COPY cannot do: count the tasks, notify workers, and let tasks wait for the cooldown of their resource.
+-- What COPY cannot do: count the tasks and notify workers.
 WITH counted AS (
     INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', %(count)s)
-),
-deferred AS (
-    UPDATE {schema}task_queue AS task SET next_run_after = cooldowns.until
-    FROM {schema}cooldowns
-    WHERE cooldowns.until > now() AND task.status = 'QUEUED' AND task.resource = cooldowns.resource
-        AND task.next_run_after <= now() AND task.id BETWEEN %(first)s AND %(last)s
 )
 SELECT pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')
 
