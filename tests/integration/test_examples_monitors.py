@@ -288,7 +288,7 @@ def test_the_tours_monitor_needs_the_core_alone_and_accounts_for_every_poll():
 def test_the_tours_monitor_takes_a_pulled_cable_for_an_outage_and_tells_of_it():
     alerts = lines(tour_scene(), "ALERT")
     assert alerts[0] == "feed: 11 of 11 sources failed together; their failures are not counted"
-    assert alerts[1:] == ["4 changes: 3 disabled, 1 recovered", "recovered after some time: moved: it answers again"]
+    assert alerts[1:] == ["4 changes: 3 disabled, 1 recovered", "recovered: moved: it answers again"]
     assert "source 12: disabled → probation" in tour_scene()
 
 
