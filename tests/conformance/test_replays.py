@@ -403,7 +403,7 @@ class TestMaxFailures:
         assert self.one_second(world, well=False) == 10, "ten may fail"
         world.advance_replays()
         assert (world.state(), world.dead(), world.last().replayed) == (STOPPED, 30, 20)
-        assert world.last().stopped_by.startswith("11 tasks failed again, at most 10 may; the first was task ")
+        assert world.last().stopped_by.startswith("11 tasks failed again; 10 may. The first: task ")
 
     def test_a_filter_with_its_name_in_it(self, store):
         box = DeadLetterBox(store)

@@ -140,6 +140,28 @@ class TestResource:
             assert drain(app, concurrency=1).done == 3
         assert min(starts.gaps) >= 1.0
 
+    def test_a_task_that_would_wait_for_long_is_deferred_and_uses_no_attempt(self, clock):
+        """A thread of a worker that sleeps cannot be stopped, and its task would run a second time elsewhere."""
+        starts, guard = Starts(), make("15/min")
+        with closing(outlast.App("memory://")) as app:
+            work = app.task(name="work", resource=guard.name, max_attempts=1)(starts.without_arguments)
+            tickets = [work.enqueue() for _ in range(3)]
+            assert app.worker(concurrency=3).drain() == 3
+            tasks = [app.store.get(each.id) for each in tickets]
+            assert sorted(each.status for each in tasks) == ["DONE", "QUEUED", "QUEUED"]
+            assert [each.retry_count for each in tasks] == [0, 0, 0]
+            assert clock.waits == []
+            assert drain(app, concurrency=3).done == 2
+        assert min(starts.gaps) >= 4.0
+
+    def test_the_timeout_of_a_task_begins_after_the_wait(self, clock):
+        starts, guard = Starts(), make("2/s")
+        with closing(outlast.App("memory://")) as app:
+            later = app.task(name="later", resource=guard.name, max_attempts=1, timeout=0.4)(starts.in_coroutine)
+            for _ in range(4):
+                later.enqueue()
+            assert drain(app, concurrency=4).done == 4
+
     def test_settings_can_be_given_after_a_policy_has_used_the_name(self, clock):
         name, starts = f"rates {next(_numbers)}", Starts()
         retried = outlast.retry(starts, policy=RetryPolicy(resource=name))

@@ -188,7 +188,7 @@ def test_pitfall_31_a_predicate_that_raises_gives_the_permit_back(make, clock, c
     with pytest.raises(NetworkError):
         outlast.call(fail, policy=policy(guard))
     assert guard.breaker.state == "half_open"
-    assert "the breaker's predicate raised an error" in caplog.text
+    assert "the breaker's predicate failed" in caplog.text
     assert outlast.call(lambda: "well", policy=policy(guard)) == "well"
 
 
@@ -373,8 +373,9 @@ def test_the_concurrency_limit_refuses_and_never_queues(make):
 def test_one_name_is_one_resource(make):
     guard = make(breaker=ONCE)
     assert outlast.resource(guard.name) is guard
-    with pytest.raises(ConfigError, match="already has settings"):
-        outlast.resource(guard.name, breaker=ONCE)
+    assert outlast.resource(guard.name, breaker=ONCE) is guard, "the same settings"
+    with pytest.raises(ConfigError, match="already has other settings"):
+        outlast.resource(guard.name, breaker=ONCE, max_concurrency=3)
     with pytest.raises(ConfigError, match="max_concurrency is 0"):
         make(max_concurrency=0)
 
@@ -395,5 +396,5 @@ def test_settings_may_come_after_a_policy_has_named_it(clock):
     assert guard.breaker.state == "open"
     with pytest.raises(BreakerOpenError):
         fetch()
-    with pytest.raises(outlast.errors.ConfigError, match="already has settings"):
-        outlast.resource("named first", breaker=ONCE)
+    with pytest.raises(outlast.errors.ConfigError, match="already has other settings"):
+        outlast.resource("named first", max_concurrency=3)

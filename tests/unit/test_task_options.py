@@ -121,6 +121,27 @@ def test_arguments_and_options_are_apart(scrape):
     assert not scrape.options().enqueue_many([{"url": "a", "unique_key": "k"}])[0].created
 
 
+def test_a_setting_among_the_arguments_is_explained(scrape):
+    with pytest.raises(PayloadError, match=r"max_attempts is a setting.*scrape\.options\(max_attempts=…\)\.enqueue"):
+        scrape.enqueue("a", max_attempts=3)
+    with pytest.raises(PayloadError, match="max_attempts is a setting"):
+        scrape.enqueue_many([{"url": "a", "max_attempts": 3, "delay": 1}])
+
+
+@pytest.mark.parametrize("options", [{}, {"delay": 5}, {"unique_key": "k"}])
+def test_wrong_arguments_are_a_payload_error_whatever_computes_the_resource(app, options):
+    @app.task(resource=lambda url: url)
+    def fetch(url: str):
+        pass
+
+    with pytest.raises(PayloadError):
+        fetch.enqueue_many([{"nope": 1}, {"nope": 2}], **options)
+
+
+def test_a_pattern_with_many_stars_takes_no_time():
+    assert limits("*a" * 16 + "*").find("b" * 10 + "a" * 15 + "c" * 20) is None
+
+
 def test_a_task_may_have_parameters_named_like_settings(app):
     @app.task
     def tune(max_attempts: int, timeout: float, resource: str):

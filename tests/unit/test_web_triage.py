@@ -115,7 +115,7 @@ def test_a_rate_that_is_none_is_shown_again_with_what_was_typed(world):
 def test_how_many_may_fail_is_asked_kept_and_shown(world):
     world.fail(1)
     assert 'name="max_failures"' in world.get("/replays/new?all=1")
-    answer = world.post("/replays/begin", all="1", canary="no", max_failures="5")
+    answer = world.post("/replays/begin", all="1", canary="no", rate="10/s", max_failures="5")
     assert answer.status_code in {200, 303}
     assert world.app.store.replay_run(1).max_failures == 5
     assert "More than 5 failures stop it" in world.get("/replays/1")

@@ -135,6 +135,8 @@ class BreakerSettings(Frozen):
         if isinstance(counts, frozenset):
             failure = failure_of(error)
             attach_failure(error, failure)  # the loop around the resource needs it too
+        elif callable(counts) and not isinstance(counts, type):
+            return bool(counts(error))
         return matches(counts, error, failure)
 
 

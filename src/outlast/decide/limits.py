@@ -82,7 +82,9 @@ class ResourceLimits(dict[str, ResourceLimit]):
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL)
+    """Return the regular expression of a name with stars; atomic groups, so that no text takes long to match."""
+    first, *middle, last = map(re.escape, name.split("*"))
+    return re.compile("".join([first, *(f"(?>.*?{part})" for part in middle), ".*", last]), re.DOTALL)
 
 
 class LimitState(NamedTuple):

@@ -459,8 +459,9 @@ class TaskBatch(Sequence[NewTask]):
         return map(self._task, self._calls)
 
     def _task(self, call: Mapping[str, Any]) -> NewTask:
+        parameters = self._encode(call)
         resource = self.alike.resource if self._resource_of is None else self._resource_of(call)
-        return self.alike._replace(parameters=self._encode(call), resource=resource)
+        return self.alike._replace(parameters=parameters, resource=resource)
 
 
 def storable(text: str, limit: int | None = None) -> str:

@@ -101,6 +101,8 @@ class DeadLetterTriage:
         """
         if max_failures is not None and (type(max_failures) is not int or not 0 <= max_failures <= _MAX_FAILURES):
             raise ConfigError(f"max_failures is {max_failures!r}; give a whole number, 0 to {_MAX_FAILURES:,}, or None")
+        if max_failures is not None and not canary and rate is None:
+            raise ConfigError("max_failures needs canary=True or a rate: without them all tasks are queued at once")
         wanted, limit = _pop_filter(which)
         wanted = wanted._replace(limit=limit)
         speed = None if rate is None else per_second("rate", rate)

@@ -366,7 +366,14 @@ class TaskOptions(Generic[P, R]):
 
     def prepare(self, args: tuple[Any, ...], arguments: Mapping[str, Any], row: NewTask | None = None) -> NewTask:
         """Return the row of a call."""
-        made = (row or self.row)._replace(parameters=self.task.codec.encode(args, arguments))
+        try:
+            made = (row or self.row)._replace(parameters=self.task.codec.encode(args, arguments))
+        except PayloadError:
+            for name in CALL_SETTINGS:
+                if name in arguments and name not in inspect.signature(self.task.function).parameters:
+                    call = f"{self.task.name}.options({name}=…).enqueue(…)"
+                    raise PayloadError(f"{name} is a setting, not an argument of the task; write {call}") from None
+            raise
         computed = self.computed_resource
         return made if computed is None else made._replace(resource=computed(args, arguments))
 
@@ -406,7 +413,10 @@ class ComputedResource:
             ConfigError: If what it returns is not the name of a resource.
         """
         if args or not self._names <= arguments.keys():
-            bound = self._signature.bind(*args, **arguments)
+            try:
+                bound = self._signature.bind(*args, **arguments)
+            except TypeError as error:
+                raise PayloadError(f"the arguments do not match task {self._task_name}: {error}") from error
             bound.apply_defaults()
             arguments = bound.arguments
         try:

@@ -28,7 +28,7 @@ from outlast.queue.task_failure import TaskFailure, task_failure_of
 from outlast.record import bus
 from outlast.record.bus import publish
 from outlast.record.log_text import traceback_of
-from outlast.run.call_state import CURRENT_TASK
+from outlast.run.call_state import CURRENT, CURRENT_TASK
 from outlast.run.resources import Resource, find_resource
 
 P = ParamSpec("P")
@@ -168,9 +168,11 @@ async def _run_on_loop(definition: Definition, claimed: Claimed, is_leaving: Cal
 async def _run_within_timeout(
     definition: Definition, args: Sequence[Any], kwargs: dict[str, Any], guard: Resource | None
 ) -> object:
-    limit = asyncio.timeout(definition.timeout)
+    limit = asyncio.timeout(None)
     try:
         async with limit, guard or nullcontext():
+            if definition.timeout is not None:  # it begins after the wait of a rate limit
+                limit.reschedule(asyncio.get_running_loop().time() + definition.timeout)
             return await definition.function(*args, **kwargs)
     except TimeoutError:
         if not limit.expired():
@@ -222,7 +224,7 @@ def _enter(guard: Resource | None) -> int:
     """Start a call of a resource, when its rate limit allows it; return the permit."""
     if guard is None:
         return 0
-    guard.wait(None)
+    guard.wait(CURRENT.get())
     return guard.enter()
 
 

@@ -98,6 +98,8 @@ def next_time_function(every: float | timedelta | None, cron: str | None, zone: 
     """
     if (every is None) == (cron is None):
         raise ConfigError("give either every=… (seconds or a timedelta) or cron=…")
+    if not isinstance(zone, tzinfo):
+        raise ConfigError(f"zone is {zone!r}; give a time zone, such as zoneinfo.ZoneInfo('Europe/Paris')")
     if cron is not None:
         return _cron_next_time(cron, zone)
     span = timedelta(seconds=seconds("every", every, least=1.0) or 1.0)

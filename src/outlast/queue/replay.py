@@ -127,7 +127,7 @@ def _replay_progress(replay: Replay, canaries: Canaries) -> ReplayProgress:
     if canaries.dead is not None:
         bad = f"task {canaries.dead} failed again: {masked_text(canaries.error)[:500]}"
         if canaries.failed > 1:
-            bad = f"{canaries.failed} tasks failed again, at most {replay.allowed_failures} may; the first was {bad}"
+            bad = f"{canaries.failed} tasks failed again; {replay.allowed_failures} may. The first: {bad}"
     allowed = replay.allowed_failures
     return ReplayProgress(replay.canary, replay.stage, begun, more, canaries.live, bad, canaries.failed, allowed)
 

@@ -323,11 +323,17 @@ def attempt_seconds_left(policy: "RetryPolicy", started: float | None, attempt_b
     return max(0.0, min(limits)) if limits else None
 
 
-def deadline_left(current: "Call | CallState | None") -> float | None:
-    """Return the seconds until the deadline of a call; None without one."""
+TASK_PATIENCE = 1.0
+"""Seconds that a task of a worker waits for a rate limit of its process; a task with a longer wait is deferred."""
+
+
+def longest_wait(current: "Call | CallState | None") -> float | None:
+    """Return the seconds that a call may wait before it starts: until its deadline, less in a task; None for no end."""
+    patience = None if CURRENT_TASK.get() is None else TASK_PATIENCE
     if current is None:
-        return None
-    return (current if isinstance(current, CallState) else CallState(current)).seconds_left()
+        return patience
+    left = (current if isinstance(current, CallState) else CallState(current)).seconds_left()
+    return left if patience is None or (left is not None and left < patience) else patience
 
 
 def restart_attempt(current: "Call | CallState | None") -> None:

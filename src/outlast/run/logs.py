@@ -54,7 +54,7 @@ class LineLimit:
     def _renew_lock(self) -> None:
         import threading  # noqa: PLC0415  # as for logging
 
-        self._lock = threading.Lock()
+        self._lock, self._lines = threading.Lock(), 0  # a forked child has written no line
 
     def allows(self, log: "logging.Logger") -> bool:
         """Return whether the next line may be written to a logger; if not, it is counted."""
@@ -158,7 +158,7 @@ def log_give_up(name: str, failure: "Failure", attempt: int, max_attempts: int, 
 def log_user_error(what: str, name: str, error: Exception) -> None:
     """Log that a function of the user's raised an error instead of deciding."""
     try:
-        text = "%s: %s raised an error, so there is no retry\n%s"
+        text = "%s: %s failed, and its answer is not used\n%s"
         _log().error(text, name, what, traceback_of(error))
     except Exception:  # noqa: BLE001  # a log handler that raises must not replace the error at hand
         return

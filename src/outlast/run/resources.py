@@ -14,13 +14,13 @@ from outlast.forks import after_fork
 from outlast.record import bus
 from outlast.record.bus import publish
 from outlast.run import logs
-from outlast.run.call_state import CURRENT, deadline_left
-from outlast.units import rate_text
+from outlast.run.call_state import CURRENT, longest_wait
+from outlast.units import format_seconds, rate_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self, TypeVar
+    from typing import Any, Self, TypeVar
 
     T = TypeVar("T")
     from outlast.run.call_state import Call, CallState
@@ -76,15 +76,15 @@ class RateLimiter:
                 return None
             hole = line.first_hole(now)
             turn = hole or Turn(self, line, free - self._head_start, free)
-            wait, left = turn.start - now, deadline_left(current)
+            wait, left = turn.start - now, longest_wait(current)
             if left is None or wait < left:
                 line.holes.discard(turn)
                 if hole is None:
                     line.free = free + self._step
                     line.turns.append(turn)
                 return turn
-        limit = f"its rate limit of {rate_text(self.rate)}"
-        raise LocalRateLimitError(f"{name}: not called, {limit} allows the next call in {wait:.3g} s", retry_after=wait)
+        limit = f"its rate limit of {rate_text(self.rate)} allows the next call in {format_seconds(wait)}"
+        raise LocalRateLimitError(f"{name}: not called, {limit}", retry_after=wait)
 
     def _add_line(self, name: str) -> "_Line":
         """Add a name; from time to time, forget those that have not been called for a while."""
@@ -450,6 +450,7 @@ def _publish_transition(name: str, state: str, reason: str, seconds: float) -> N
 
 
 _resources: dict[str, Resource] = {}
+_settings: "dict[str, Any]" = {}
 _watchers: "list[Callable[[], object]]" = []
 _registry_lock = allocate_lock()
 
@@ -465,7 +466,7 @@ def resource(
     """Return the resource of a name. Its settings can be given once, before or after a policy uses it.
 
     Raises:
-        ConfigError: If it already has settings and others are given.
+        ConfigError: If it already has other settings.
     """
     with _registry_lock:
         known = _resources.get(name)
@@ -475,8 +476,10 @@ def resource(
             known = _resources[name] = Resource(name, **given)  # type: ignore[arg-type]  # as they are above
         elif known.is_bare and not is_bare:  # named by a policy before its settings were given
             known.__init__(name, **given)  # type: ignore[misc]  # anew
-        elif not is_bare:
-            raise ConfigError(f"resource {name!r} already has settings; give them only once")
+        elif not is_bare and _settings.get(name) != given:
+            raise ConfigError(f"resource {name!r} already has other settings; give them only once")
+        if not is_bare:
+            _settings[name] = given
     if breaker is not None:
         _notify_watchers()
     return known

@@ -238,8 +238,8 @@ def wrap(
     other: object = fallback
     if other is not None and not callable(other):
         raise ConfigError(f"fallback is {other!r}; give a function that takes the error")
-    if retry_result is not None and not is_function(retry_result):
-        raise ConfigError(f"retry_result is {retry_result!r}; give a function that takes the returned value")
+    if retry_result is not None and (not is_function(retry_result) or _flags(retry_result) & _COROUTINE):
+        raise ConfigError(f"retry_result is {retry_result!r}; give a plain function that takes the returned value")
     if isinstance(thing, type) or not callable(thing):
         raise ConfigError(f"{function!r} cannot be retried; decorate a function, a method or a coroutine function")
     flags = _flags(function)
