@@ -379,8 +379,8 @@ class TestReuse:
             after = measured()
 
         assert after - before < 3000  # KiB
-        assert len([*Path("/proc/self/fd").iterdir()]) == files
-        assert threading.active_count() == threads
+        assert len([*Path("/proc/self/fd").iterdir()]) <= files
+        assert threading.active_count() <= threads
 
 
 class TestVerdict:

@@ -123,12 +123,15 @@ class TestCanary:
 
     def test_how_many_may_fail(self, world):
         world.dead_letters(1)
-        begun = world.json("dlq", "replay", "--all", "--max-failures", 3, "--no-wait")
-        assert (begun["max_failures"], begun["canary"], begun["rate"], begun["which"]) == (3, False, None, {})
+        begun = world.json("dlq", "replay", "--all", "--rate", "5/s", "--max-failures", 3, "--no-wait")
+        assert (begun["max_failures"], begun["canary"], begun["rate"], begun["which"]) == (3, False, 5.0, {})
         assert "More than 3 failures stop it" in in_one_line(world.run("dlq", "replays", "show", 1).stdout)
         world.json("dlq", "replay", "--all", "--rate", "1/s", "--no-wait")
         assert "Failures do not stop it" in in_one_line(world.run("dlq", "replays", "show", 2).stdout)
         world.run("dlq", "replay", "--all", "--max-failures", "-1", code=2)
+        assert "max_failures needs" in in_one_line(
+            world.run("dlq", "replay", "--all", "--max-failures", 3, code=2).stderr
+        )
 
 
 class TestWaiting:
