@@ -388,6 +388,23 @@ class TestAlerts:
         assert items.run(["abort"]).exit_code == 1
         assert heard == ["job items failed: aborted: closed, 1 of 1 target failed (at most 10 % allowed)"]
 
+    def test_a_run_whose_targets_cannot_be_read_is_told(self, items, heard):
+        def unreadable():
+            raise OSError("cut off")
+            yield
+
+        items.run(unreadable())
+        assert [title.partition(":")[0] for title in heard] == ["job items failed"]
+
+    def test_a_run_in_which_no_target_was_attempted_is_no_recovery(self, items, heard):
+        items.run(["bad"])
+        items.run(["good"], limit=0)
+        items.run([])
+        items.run(resume="last", targets=[])
+        assert len(heard) == 1, "the failed run"
+        items.run(["good"])
+        assert [title.partition(":")[0] for title in heard] == ["job items failed", "recovered"]
+
     def test_a_stopped_run_a_dry_one_and_one_without_a_ledger_tell_nothing(self, store, items, heard):
         with pytest.raises(KeyboardInterrupt):
             items.run(["stop"])

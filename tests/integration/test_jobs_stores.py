@@ -622,6 +622,55 @@ class TestResumed:
         summary, parts = world.run(targets(), resume=first.run_id, limit=60)
         assert (summary.state, summary.exit_code, parts) == ("done", 0, (60, 0, 0, 0, 0))
 
+    @pytest.mark.parametrize("targets", [lambda: range(100), lambda: iter(range(100))], ids=["sized", "stream"])
+    def test_a_limit_leaves_a_run_done_that_was_done(self, app, targets):
+        world = World(app)
+        world.bad = {50: errors.ResourceNotFoundError}
+        first, _ = world.run(targets())
+        for limit in (20, 0, 100):
+            summary, parts = world.run(targets(), resume="last", limit=limit)
+            assert (summary.run_id, summary.state, summary.exit_code) == (first.run_id, "done", 0)
+            assert (parts, summary.total_is_known) == ((99, 1, 0, 0, 0), True)
+            assert world.calls == ([50] if limit == 100 else []), "failed targets within the limit are retried"
+
+    def test_a_limit_leaves_a_failed_run_failed(self, app):
+        world = World(app)
+        world.bad = dict.fromkeys(range(50, 60), errors.ResourceNotFoundError)
+        world.run(range(100))
+        summary, parts = world.run(range(100), resume="last", limit=20)
+        assert (summary.state, summary.exit_code, parts) == ("done", 1, (90, 10, 0, 0, 0))
+        assert summary.reasons == ("10 of 100 targets failed (at most 5 % allowed)",)
+
+    def test_a_limit_leaves_a_run_done_in_which_two_targets_have_one_key(self, app):
+        world = World(app)
+        world.run([1, 1, 2, 3])
+        summary, parts = world.run([1, 1, 2, 3], resume="last", limit=1)
+        assert (summary.state, summary.exit_code, parts) == ("done", 0, (3, 0, 0, 0, 0))
+
+    @pytest.mark.parametrize("limit", [20, 120])
+    def test_a_limit_does_not_pass_a_done_run_that_got_more_targets(self, app, limit):
+        world = World(app)
+        world.run(range(100))
+        summary, parts = world.run(range(150), resume="last", limit=limit)
+        assert (summary.state, summary.exit_code) == ("stopped", 1)
+        assert parts == (max(100, limit), 0, 0, 0, 150 - max(100, limit))
+
+    def test_a_limit_that_reaches_the_last_open_target_completes_the_run(self, app):
+        world = World(app)
+        world.run(range(100), limit=0)
+        run_id = world.job.found("last").id
+        world.run(range(1, 100), resume=run_id)
+        assert world.run(range(100), resume=run_id, limit=0)[1] == (99, 0, 0, 0, 1)
+        summary, parts = world.run(range(100), resume=run_id, limit=10)
+        assert (summary.state, summary.exit_code, parts) == ("done", 0, (100, 0, 0, 0, 0))
+
+    def test_the_reason_names_the_limit(self, app):
+        world, first = self.stopped(app, range(100))
+        summary, _ = world.run(range(100), resume=first.run_id, limit=40)
+        assert summary.reasons == ("limited to 40 targets; 60 left", "60 targets not attempted")
+        summary, _ = world.run(iter(range(100)), resume=first.run_id, limit=50)
+        assert summary.reasons == ("limited to 50 targets; more may be left",)
+
     def test_targets_that_are_not_listed_again_count(self, app):
         """The job lists only what is still to be done, and is stopped again."""
         world, first = self.stopped(app, range(100))

@@ -101,6 +101,20 @@ def test_without_runs(etl):
         assert result.stderr == "Error: run nosuch does not exist\n  outlast job list shows the runs\n"
 
 
+def test_the_last_run_is_called_last(etl):
+    for command in ("show", "failures"):
+        result = etl.run("job", command, "last", code=1)
+        assert result.stderr == "Error: there is no run yet\n  outlast job run MODULE:JOB starts one\n"
+    run_of(etl, "etl:tags")
+    second = run_of(etl, "etl:items", code=1)
+    assert etl.json("job", "show", "last")["id"] == second
+    found = etl.json("job", "failures", "last")
+    assert (found["run"], len(found["targets"])) == (second, 4)
+    third = run_of(etl, "etl:tags")
+    assert third in etl.run("job", "show", "last").stdout
+    assert f"no targets of run {third} failed" in etl.run("job", "failures", "last").stdout
+
+
 def test_one_run_with_its_parent_and_how_it_compares(etl):
     first = run_of(etl, "etl:items", code=1)
     (etl.folder / "well").touch()

@@ -13,6 +13,7 @@ from outlast.cli.completion import category_names, run_ids
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import ROW_LIMIT, duration_text, exact_time, relative_time
 from outlast.cli.job_views import (
+    LAST_RUN,
     failure_groups_table,
     find_run,
     print_run_summary,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
 
 
 _LOGGER = "outlast.jobs"
-_LAST_RUN = "last"
 
 
 class _RunArguments(NamedTuple):
@@ -84,8 +84,17 @@ class _RunArguments(NamedTuple):
     "RUN",
     "Start a new run with the failed and deferred targets of a run; 'last' is the job's last run.",
 )
-@option("--resume", "RUN", "Continue an unfinished run; completed targets are skipped; 'last' is the job's last run.")
-@option("--limit", "N", "Targets at most.", type=ROW_LIMIT)
+@option(
+    "--resume",
+    "RUN",
+    "Continue a run: process its remaining and failed targets, and replace its result; 'last' is the job's last run.",
+)
+@option(
+    "--limit",
+    "N",
+    "Targets at most, counted from the first target, including targets that are already done.",
+    type=ROW_LIMIT,
+)
 @option("--concurrency", "N", "Concurrent targets.", type=click.IntRange(min=1), default=8)
 @flag("--from-raw", "Process stored raw objects again, without fetching; the job needs etl=….")
 @flag("--dry-run", "Ask handlers to write nothing, and store no run.")
@@ -133,15 +142,15 @@ def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> 
 
 def _resolve_last_run(loaded: "LoadedJob", arguments: _RunArguments) -> _RunArguments:
     """Return the arguments with 'last' replaced by the id of the job's last run."""
-    if _LAST_RUN not in {arguments.resume, arguments.only_failed}:
+    if LAST_RUN not in {arguments.resume, arguments.only_failed}:
         return arguments
     try:
-        run_id = loaded.job.found(_LAST_RUN).id
+        run_id = loaded.job.found(LAST_RUN).id
     except ConfigError as error:
         raise CommandError(str(error)) from None
     return arguments._replace(
-        resume=run_id if arguments.resume == _LAST_RUN else arguments.resume,
-        only_failed=run_id if arguments.only_failed == _LAST_RUN else arguments.only_failed,
+        resume=run_id if arguments.resume == LAST_RUN else arguments.resume,
+        only_failed=run_id if arguments.only_failed == LAST_RUN else arguments.only_failed,
     )
 
 
@@ -252,8 +261,11 @@ _JOB_PLACEHOLDER = "MODULE:JOB"  # the store knows the name of a job, but not wh
 def show(app: "App", run_id: str, *, as_json: bool) -> None:
     """Show one run: its summary, the run that it continues, and how it differs from that run.
 
+    RUN is the id of a run, or 'last' for the last run of any job.
+
     \b
     Examples:
+      outlast job show last
       outlast job show 20261115T100000-3f2a1b
       outlast job show 20261115T100000-3f2a1b --json | jq .summary.groups
     """  # noqa: D301  # click reads the control character, not a backslash
@@ -318,8 +330,11 @@ def _job_reference(app: "App", name: str) -> list[str]:
 def failures(app: "App", run_id: str, *, category: str | None, status: str | None, limit: int, as_json: bool) -> None:
     """Show the failures of a run: the largest groups, then the targets.
 
+    RUN is the id of a run, or 'last' for the last run of any job.
+
     \b
     Examples:
+      outlast job failures last
       outlast job failures 20261115T100000-3f2a1b
       outlast job failures 20261115T100000-3f2a1b --category network
       outlast job failures 20261115T100000-3f2a1b --status deferred --json

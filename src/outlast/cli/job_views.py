@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from outlast.ports.job_rows import Jobs
 
 
+LAST_RUN = "last"
+"""Names the last run in place of an id."""
 _FIGURES = (
     "total_targets", "success_targets", "failed_targets", "deferred_targets", "skipped_targets", "not_attempted",
 )  # fmt: skip
@@ -115,11 +117,16 @@ def recent_runs(store: "Jobs", job: str | None, limit: int) -> list[JobRunView]:
 
 
 def find_run(store: "Jobs", run_id: str) -> JobRunView:
-    """Return a run by its id.
+    """Return a run by its id; ``last`` is the last run of any job.
 
     Raises:
         CommandError: If it does not exist.
     """
+    if run_id == LAST_RUN:
+        latest = recent_runs(store, None, 1)
+        if latest:
+            return latest[0]
+        raise CommandError("there is no run yet; outlast job run MODULE:JOB starts one")
     run = store.run(run_id)
     if run is None:
         raise CommandError(f"run {run_id} does not exist; {next_command('job', 'list')} shows the runs")

@@ -244,12 +244,12 @@ class Job:
             concurrency: Targets processed at the same time: in threads, or as coroutines if the handler is one. With 1,
                 they run in the calling thread.
             executor: Calls the handler in its own threads or processes, `concurrency` targets at a time.
-            resume: Id of a run to continue, or ``last``. Targets that it has finished are skipped, and the summary is
-                that of the whole run.
+            resume: Id of a run to continue, or ``last``. Targets with the status success or skipped are not processed
+                again. Failed and deferred ones are. The summary is that of the whole run and replaces the stored one.
             only_failed: Id of a run whose failed and deferred targets are processed again, as a new run; or ``last``.
                 Targets that are not JSON values are looked up by key among the targets.
-            limit: Maximum number of targets, including those that a resumed run skips. A resumed run does not pass
-                while targets of the run are left.
+            limit: Maximum number of targets, counted from the first one. In a resumed run, targets that are already
+                done count too. A resumed run does not pass while targets of the run are left.
             dry_run: Whether handlers must not write anything. The run is neither recorded nor locked.
             progress: Called with the current numbers, at most every 0.1 seconds.
 

@@ -294,8 +294,11 @@ class JobRun:
                 is_known = feed.read < feed.limit
         left = max(0, known - tally.counts().total)
         counts = store.target_counts(run_id)
-        if left:  # some of those that were not reached this time may be done
-            left = min(left, max(1, max(known, earlier.get("total_targets", 0)) - sum(counts.values())))
+        recorded = sum(counts.values())
+        if not self.runner.stopped and _is_complete(known, recorded, earlier):
+            left, is_known = 0, True
+        elif left:  # some of those that were not reached this time may be done
+            left = min(left, max(1, max(known, earlier.get("total_targets", 0)) - recorded))
         tally.load(counts, _remaining_rows(store, run_id), earlier)
         return left, is_known
 
@@ -310,7 +313,7 @@ class JobRun:
         if tally.abort is not None:
             state, ended = RunState.ABORTED, f"aborted: {tally.abort}"
         elif counts.not_attempted or not is_known:
-            state, ended = RunState.STOPPED, "stopped before its end"
+            state, ended = RunState.STOPPED, self._stop_reason(left)
         would: dict[str, Any] = {}
         if isinstance(tally, ObserveTally):
             code, lines = tally.would_result(counts)
@@ -324,6 +327,13 @@ class JobRun:
             facts, tally, counts, result, str(state), duration, total_is_known=is_known, compared=compared
         )
         return replace(summary, limit=self._limit, **would), state
+
+    def _stop_reason(self, left: int) -> str:
+        """Return why the run ended although targets are left: the limit of a resumed run, or a stop."""
+        feed = self._feed
+        if self.runner.stopped or not feed.is_over or feed.limit is None or feed.limit == self._limit:
+            return "stopped before its end"
+        return f"limited to {count_targets(feed.limit)}; {left or 'more may be'} left"
 
     def _record_end(self, summary: Summary, state: RunState) -> None:
         """Record the end of the run, unless another process has the lock: it may have resumed this run."""
@@ -343,12 +353,16 @@ class JobRun:
         self._ledger.end(state, summary.exit_code, summary.to_dict(), self._alerts(summary, state))
 
     def _alerts(self, summary: Summary, state: RunState) -> list[NewAlert]:
-        """Return the alert about a failed run, or about one that passed; a stopped run says nothing about the job."""
+        """Return the alert about a failed run, or about one that passed.
+
+        A stopped run says nothing about the job, and one that passed without an attempt is no recovery.
+        """
         if state is RunState.STOPPED or self._interrupted or self._job.mode == "observe":
             return []
         key, name = f"job:{summary.job_id}", f"job {summary.job_id}"
         if summary.exit_code == 0:
-            return [NewAlert(key, None, f"{name}: run {summary.run_id} passed")]
+            has_worked = summary.attempts or summary.success_targets  # a killed process leaves results, but no attempts
+            return [NewAlert(key, None, f"{name}: run {summary.run_id} passed")] if has_worked else []
         return [NewAlert(key, "failed", f"{name} failed: {', '.join(summary.reasons)}", str(summary))]
 
     def _deliver_alerts(self) -> None:
@@ -401,6 +415,21 @@ def _run_limit(given: int | None, earlier: dict[str, Any] | None) -> int | None:
     if given is None or earlier is None:
         return given
     return max(earlier["limit"], given) if earlier.get("limit") is not None else None
+
+
+def _is_complete(known: int, recorded: int, earlier: dict[str, Any]) -> bool:
+    """Return whether all targets of a resumed run are in the ledger, although this process did not read all of them.
+
+    Args:
+        known: Number of targets that this process knows.
+        recorded: Number of targets in the ledger. Two targets with the same key are one.
+        earlier: The last summary of the run.
+    """
+    total: int = earlier.get("total_targets", 0)
+    if known > total or not earlier.get("total_is_known"):
+        return False
+    was_done: bool = earlier.get("state") == RunState.DONE
+    return recorded == total or (was_done and recorded < total)
 
 
 def no_targets_error(job: "Job") -> ConfigError:
