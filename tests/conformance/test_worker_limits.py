@@ -102,7 +102,7 @@ def test_a_limit_that_nobody_names_is_told_of(app, caplog):
     app.limit("apj", rate=1)
     calling(app, []).enqueue(n=1)
     app.worker().drain()
-    assert "the limit of apj has no effect" in caplog.text
+    assert "the limit of apj: no task" in caplog.text
 
 
 def test_what_cannot_be_asked_for_does_not_run(app, store, monkeypatch, caplog):

@@ -215,8 +215,8 @@ def test_only_a_limit_that_cannot_be_used_is_warned_about(app, caplog, computed,
     app.limit("mispelt.com", rate=1)
     with caplog.at_level(logging.WARNING):
         app.worker().drain()
-    assert ("the limit of mispelt.com has no effect" in caplog.text) is warned
-    assert "a.com has no effect" not in caplog.text
+    assert ("the limit of mispelt.com: no task" in caplog.text) is warned
+    assert "limit of a.com" not in caplog.text
     assert "*.org" not in caplog.text
 
 

@@ -115,7 +115,7 @@ def explain(
     decision = decide(failure, policy, state)
     action = _action(failure, policy, state, decision)
     if is_function(policy.retry_on) and state.wanted is not None:
-        returned = f"{state.wait:g} s" if state.wait is not None else f"{state.wanted}"
+        returned = format_seconds(state.wait) if state.wait is not None else f"{state.wanted}"
         action += f"; the retry_on function returned {returned}"
     return Explanation(failure, strength, tuple(others.values()), action, decision)
 

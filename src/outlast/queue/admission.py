@@ -173,7 +173,7 @@ class Admission:
         if all(each.computed_resource is None for each in tasks):
             unused = {name for name in limits if "*" not in name}.difference(each.resource for each in tasks)
             for name in sorted(unused):  # probably misspelt
-                log.warning("the limit of %s has no effect: no task of this app has it as its resource", name)
+                log.warning("the limit of %s: no task of this app is defined with this resource; is it misspelt?", name)
 
     def admit_ready(self, ready: deque[Claimed]) -> Admitted:
         """Take all tasks out of a queue, and return which of them start."""
