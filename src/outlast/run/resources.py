@@ -33,7 +33,8 @@ class RateLimiter:
     """Lets calls start at a rate, first come, first served; each name has its own rate.
 
     A call reserves the next free moment of its name, and sleeps until then. If it is cancelled, it gives the moment
-    back, and the next new call takes it. All threads and event loops of this process share the moments; other processes have their own.
+    back, and the next new call takes it. All threads and event loops of this process share the moments; other
+    processes have their own.
 
     Args:
         rate: Calls per second, as a number or a text such as ``"30/min"``.
