@@ -72,15 +72,21 @@ MEANINGS = {
 ORDER = """\
 1. **Your own rules**, in their order (`Rule`, or `[[classify.rules]]` in `outlast.toml`).
 2. **The error itself**: the exceptions of `outlast.errors`, or an attribute `outlast_category`.
-3. **Its library**: the evidence that a reader finds in the error, else the meaning of its class. Evidence is
-   classified by error code, then SQLSTATE, then HTTP status, then error number. The causes (`__cause__`) follow,
-   nearest first.
-4. **Its text**, then the texts of its causes. If several phrases match, a permanent one wins.
+3. **Exact evidence**: what its library's file reads in the error, else the meaning of its class; for an unknown
+   library, its attributes (`status_code`, `response`, `code`, `error_code`, `reason`, `body`, `errors`, …). Evidence is
+   classified by error code, then SQLSTATE, then a reason in the body (`error.code`, `error.type`, `errors[].reason`,
+   `errors[].extensions.code`, `__type`, the type of a problem document, `<Code>`), then HTTP status, then error number.
+   The causes (`__cause__`) follow, nearest first.
+4. **Weak evidence**: the name of its class, a built-in base class, and its text; then those of its causes. A permanent
+   reading wins. Text does not make a 5xx, an error number or a lost connection permanent, except if it refuses
+   credentials.
 5. **Its context** (`__context__`), in the same way, unless `raise … from None` suppresses it.
 
-The first match decides; `outlast.explain(error)` shows all of them. A class inherits the meaning of its bases.
-`KeyboardInterrupt` and similar exceptions pass through. For an exception group, the worst leaf decides: a permanent
-error before one that may recover, and then in this order:
+The first match decides; `outlast.explain(error)` shows all of them. A number in `code` or `status` is an HTTP status
+only if it is a registered one or the error has a response, headers or a URL, and its class does not belong to another
+protocol. A flag such as `retriable = False` decides whether to retry, not which category it is. A class inherits the
+meaning of its bases. `KeyboardInterrupt` and similar exceptions pass through. For an exception group, the worst leaf
+decides: a permanent error before one that may recover, and then in this order:
 
 {worst}"""
 
@@ -108,6 +114,10 @@ SETTLED = (
         {"http_status": 403, "headers": {"x-ratelimit-remaining": "0"}},
     ),
     ("403, body mentions a rate limit", {"http_status": 403, "body": "API rate limit exceeded"}),
+    (
+        "403, body speaks of the caller's key, token or scope",
+        {"http_status": 403, "body": "Resource not accessible by personal access token"},
+    ),
     ("403, credentials were sent", {"http_status": 403, "credentials_sent": True}),
     ("403, no credentials were sent", {"http_status": 403, "credentials_sent": False}),
     ("403, unknown whether credentials were sent", {"http_status": 403}),
@@ -192,7 +202,7 @@ def classification() -> str:
         "## Error codes of APIs",
         by_category(codes.CODES),
         "A code that is not listed is classified by its ending:",
-        "\n".join(item(f"**{category}**: `{pattern}`") for pattern, category in codes._CODE_ENDINGS),  # noqa: SLF001
+        "\n".join(item(f"**{category}**: `{pattern}`") for pattern, category in codes.CODE_SHAPES),
         "## Libraries",
         LIBRARIES,
         *(library(file) for file in ("standard", *sorted(set(FILES.values())))),
@@ -202,7 +212,7 @@ def classification() -> str:
             f"### Words: {category}\n\n```text\n" + "\n".join(lines) + "\n```"
             for category, lines in texts.PHRASES.items()
         ),
-        "### A status in a text\n\n```text\n" + "\n".join(texts._STATUS_PATTERNS) + "\n```",  # noqa: SLF001
+        "### A status in a text\n\n```text\n" + "\n".join(texts.STATUS_PATTERNS) + "\n```",
     ]
     return "\n\n".join(parts) + "\n"
 

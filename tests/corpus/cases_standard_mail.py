@@ -110,7 +110,16 @@ FTP: dict[str, tuple[dict[str, str], C, str | None]] = {
 
 
 def _case(library: str, name: str, make: Any, category: C, code: str | None, origin: Origin | None) -> Case:
-    return Case(f"standard-{library}/{name}", make, category, category in SMTP_RETRIED, code=code, origin=origin)
+    wait = 300 if name == "451 greylisted" else None
+    return Case(
+        f"standard-{library}/{name}",
+        make,
+        category,
+        category in SMTP_RETRIED,
+        retry_after=wait,
+        code=code,
+        origin=origin,
+    )
 
 
 CASES: list[Case] = [

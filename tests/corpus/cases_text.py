@@ -197,13 +197,21 @@ def said(text: str, world: World) -> BaseException:
     return RuntimeError(text)
 
 
+WAITS = {"Request was throttled. Expected available in 42 seconds.": 42}
+
+
 def _cases() -> list[Case]:
     cases = []
     for table, texts_by_category in (("seed", SEEDS), ("words", WORDS), ("japanese", JAPANESE)):
         for category, texts in texts_by_category.items():
             for text in texts:
                 make = partial(said, text)
-                cases.append(Case(f"text-{table}/{text}", make, category, category in RETRIED, constructed=True))
+                wait = WAITS.get(text)
+                cases.append(
+                    Case(
+                        f"text-{table}/{text}", make, category, category in RETRIED, retry_after=wait, constructed=True
+                    )
+                )
     cases += [
         Case(f"text-nothing/{text[:40]}", partial(said, text), C.UNKNOWN, retryable=False, constructed=True)
         for text in NOTHING

@@ -2,12 +2,13 @@
 
 import enum
 import errno
+import json
 from datetime import timedelta
 from unittest.mock import MagicMock, Mock
 
 import pytest
 
-from outlast import Classifier, Strength, classify
+from outlast import Classifier, Strength, classify, explain
 
 
 class MadeUpError(Exception):
@@ -162,11 +163,250 @@ def test_the_name_of_a_base_tells_too():
     assert classify(named("PeachError", named("FruitNotFound"))("it failed")).category == "not_found"
 
 
-def test_a_name_is_weaker_than_an_attribute_and_stronger_than_text():
+def test_a_name_is_weaker_than_an_attribute_and_than_a_permanent_text():
     error = named("RequestTimeout")("404 not found")
-    assert classify(error).rule == "class name: RequestTimeout"
+    assert classify(error).rule == "text: http 404"
     error.status_code = 401
     assert classify(error).category == "authentication"
+
+
+def test_a_name_is_stronger_than_a_retryable_text():
+    assert classify(named("RequestTimeout")("too many requests")).rule == "class name: RequestTimeout"
+
+
+def verdict(error):
+    failure = classify(error)
+    return failure.category, failure.retryable
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "attributes", "expected"),
+    [
+        # mail and FTP replies are not statuses: 4yz is temporary, 5yz is permanent
+        ("SMTPDataError", (451, "4.3.0 queue file write error"), {"code": 451}, ("api_temporary", True)),
+        ("SMTPSenderRefused", (553, "5.1.8 domain"), {"code": 553}, ("invalid_parameters", False)),
+        ("SMTPConnectError", (554, "5.7.1 blocked"), {"code": 554}, ("access_denied", False)),
+        ("DeliveryError", (535, "5.7.8 not accepted"), {"code": 535, "message": "5.7.8 no"}, ("authentication", False)),
+        ("FTPReplyError", ("421 closing",), {"code": "421"}, ("api_temporary", True)),
+        ("FTPReplyError", ("x",), {"received_codes": ("530",)}, ("authentication", False)),
+        # numbers of databases and brokers, and numbers that no HTTP server sends
+        ("DatabaseError", ("x",), {"code": 503}, ("unknown", False)),
+        ("VendorError", ("x",), {"code": 516}, ("unknown", False)),
+        ("VendorError", ("x",), {"code": 599}, ("unknown", False)),
+        ("VendorError", ("x",), {"number": 404}, ("unknown", False)),
+        # HTTP, by the object or by the name of the attribute
+        ("VendorError", ("x",), {"code": 599, "response": None, "url": "https://h/"}, ("network", True)),
+        ("VendorError", ("x",), {"code": 520, "headers": {}}, ("api_temporary", True)),
+        ("VendorError", ("x",), {"code": 503}, ("api_temporary", True)),
+        ("VendorError", ("x",), {"response_code": 520}, ("api_temporary", True)),
+    ],
+)
+def test_a_number_is_a_status_only_if_the_error_looks_like_http(name, arguments, attributes, expected):
+    error = named(name)(*arguments)
+    error.__dict__.update(attributes)
+    assert verdict(error) == expected
+
+
+def test_the_worst_reply_about_a_recipient_decides():
+    refused = [named("SMTPRecipientRefused")(450, "4.2.0 greylisted"), named("SMTPRecipientRefused")(550, "5.1.1 who?")]
+    error = named("SMTPRecipientsRefused")(refused)
+    error.recipients = refused
+    assert verdict(error) == ("not_found", False)
+    error = named("SMTPRecipientsRefused")(refused[:1])
+    error.recipients = refused[:1]
+    assert verdict(error) == ("api_temporary", True)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (named("ConnectionFailed")("invalid username or password"), ("authentication", False)),
+        (named("DisconnectError")("Host key is not trusted for host h"), ("authentication", False)),
+        (named("VendorError", ConnectionError)("Login failed for user 'bob'"), ("authentication", False)),
+        (named("VendorError", ConnectionError)("the database d does not exist"), ("not_found", False)),
+        (named("HostKeyNotVerifiable", named("DisconnectError"))("x"), ("authentication", False)),
+        (ConnectionError("password authentication failed"), ("authentication", False)),
+        # nothing permanent is said
+        (named("VendorError", ConnectionError)("the server went to sleep"), ("network", True)),
+        (named("ConnectionFailed")("host not found"), ("network", True)),
+        (ConnectionError("user not found"), ("network", True)),
+        # words do not make a 5xx or an errno permanent, unless they refuse credentials
+        (named("InternalServerError")("the user was not found"), ("api_temporary", True)),
+        (named("VendorError")("500 Internal Server Error: item not found"), ("api_temporary", True)),
+        (named("VendorError")("HTTP 500: invalid credentials"), ("authentication", False)),
+        (named("RateLimitError")("quota exceeded, slow down"), ("rate_limit", True)),
+        (named("RateLimitError")("You have reached your monthly limit"), ("quota_exhausted", False)),
+        (named("VendorError", OSError)(errno.ECONNREFUSED, "user not found"), ("network", True)),
+        (MadeUpError("invalid api key", status_code=500), ("authentication", False)),
+        (MadeUpError("page not found", status_code=500), ("api_temporary", True)),
+    ],
+    ids=repr,
+)
+def test_permanent_evidence_wins_over_a_retryable_class(error, expected):
+    assert verdict(error) == expected
+
+
+def test_a_timeout_because_of_a_refused_login_is_permanent():
+    error = TimeoutError()
+    error.__cause__ = named("OperationalError")("Cannot open database. The login failed.")
+    assert verdict(error) == ("authentication", False)
+    error.__cause__ = named("OperationalError")("no row was found")
+    assert verdict(error) == ("network", True)
+
+
+def test_explain_shows_both_sides_of_a_conflict():
+    shown = str(explain(named("ConnectionFailed")("wrong password")))
+    assert "because   text: wrong password  [text only]" in shown
+    assert "differs   network, by class name: ConnectionFailed" in shown
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (403, {"error": {"errors": [{"reason": "rateLimitExceeded"}]}}, ("rate_limit", True)),
+        (403, [{"errorCode": "REQUEST_LIMIT_EXCEEDED", "message": "TotalRequests"}], ("quota_exhausted", False)),
+        (403, {"message": "Resource not accessible by personal access token"}, ("authentication", False)),
+        (400, [{"errorCode": "UNABLE_TO_LOCK_ROW", "message": "busy"}], ("database_busy", True)),
+        (400, {"error_type": "INVALID_INPUT", "error_code": "INVALID_API_KEYS"}, ("authentication", False)),
+        (400, {"error": {"type": "insufficient_quota"}}, ("quota_exhausted", False)),
+        (400, {"__type": "com.amazon.coral#ThrottlingException"}, ("rate_limit", True)),
+        (
+            400,
+            {"error": {"status": "INVALID_ARGUMENT", "details": [{"reason": "API_KEY_EXPIRED"}]}},
+            ("authentication", False),
+        ),
+        (400, "<Error><Code>SlowDown</Code></Error>", ("rate_limit", True)),
+        (400, '{"fault": {"code": "QuotaExceeded", "text": "' + "x" * 5000, ("quota_exhausted", False)),
+        (
+            429,
+            {"type": "https://h.example/problems/usage-capped", "title": "UsageCapExceeded"},
+            ("quota_exhausted", False),
+        ),
+        (429, {"message": "a key is limited to 1000 API calls / month"}, ("quota_exhausted", False)),
+        (200, {"errors": [{"extensions": {"code": "UNAUTHENTICATED"}}]}, ("authentication", False)),
+        (200, {"errors": [{"type": "NOT_FOUND", "message": "x"}]}, ("not_found", False)),
+        (402, {}, ("quota_exhausted", False)),
+        (451, {}, ("access_denied", False)),
+        # the status says as much, or the name is not the reason for the failure
+        (404, {"error": {"type": "invalid_request_error"}}, ("not_found", False)),
+        (401, {"error": {"type": "invalid_request_error"}}, ("authentication", False)),
+        (429, {"error": {"code": "rate_limit_exceeded"}}, ("rate_limit", True)),
+        (429, {"error": {"code": "quota_exceeded"}}, ("rate_limit", True)),
+        (400, {"message": "the code quota_exceeded is not documented"}, ("invalid_parameters", False)),
+        (400, {"request": {"type": "timeout"}, "message": "no"}, ("invalid_parameters", False)),
+        (400, {"error": {"code": "NotAThrottlingError"}}, ("invalid_parameters", False)),
+        (403, {"error": "forbidden"}, ("access_denied", False)),
+        (503, {"error": "service_unavailable"}, ("api_temporary", True)),
+    ],
+)
+def test_the_reason_in_the_body_beats_the_status(status, body, expected):
+    assert verdict(MadeUpError(status_code=status, body=body)) == expected
+    text = body if isinstance(body, str) else json.dumps(body)
+    response = Response(status)
+    response._content = text.encode()
+    assert verdict(MadeUpError(response=response)) == expected or status == 200  # a success is not a failure's response
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"response_code": 503}, ("api_temporary", True)),
+        ({"resp": Response(503)}, ("api_temporary", True)),
+        ({"http_resp": Response(404)}, ("not_found", False)),
+        ({"error_name": "SYNTAX_ERROR"}, ("invalid_parameters", False)),
+        ({"error_type": "INTERNAL_ERROR"}, ("api_temporary", True)),
+        ({"error_code": "too_many_requests"}, ("rate_limit", True)),
+        ({"reason": "quotaExceeded"}, ("quota_exhausted", False)),
+        ({"reasons": ["rateLimitExceeded"]}, ("rate_limit", True)),
+        ({"description": "invalidCredentials"}, ("authentication", False)),
+        ({"details": {"code": "model_not_found"}}, ("not_found", False)),
+        ({"json_body": {"error": {"code": "resource_missing"}}}, ("not_found", False)),
+        ({"response_body": b'{"error": "insufficient_scope"}', "response_code": 403}, ("authentication", False)),
+        ({"code": "ECONNRESET"}, ("network", True)),
+        ({"gql_status": "08000"}, ("network", True)),
+        # not reasons
+        ({"reason": "because it is Monday"}, ("unknown", False)),
+        ({"description": "a timeout"}, ("unknown", False)),
+        ({"error_name": "Peter"}, ("unknown", False)),
+        ({"details": {"page": "not_found"}}, ("unknown", False)),
+        ({"code": "40001"}, ("unknown", False)),
+        ({"body": object()}, ("unknown", False)),
+    ],
+)
+def test_attributes_for_reasons(attributes, expected):
+    assert verdict(MadeUpError(**attributes)) == expected
+
+
+def test_a_sqlstate_as_the_code_of_a_database_error():
+    error = named("OperationalError")("x")
+    error.code = "40001"
+    assert verdict(error) == ("database_busy", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((503, "no"), ("api_temporary", True)),
+        ((400, {"error": {"code": "unauthorized_client"}}), ("authentication", False)),
+        (({"errorName": "QUERY_QUEUE_FULL"},), ("database_busy", True)),
+        ((503,), ("unknown", False)),
+        ((553, "no"), ("unknown", False)),
+        ((404, 5), ("unknown", False)),
+    ],
+)
+def test_numbers_and_bodies_in_the_arguments(arguments, expected):
+    error = named("VendorError")(*arguments)
+    failure = classify(error)
+    if expected[0] == "unknown":
+        assert not failure.rule.startswith("attribute: ")
+    else:
+        assert (failure.category, failure.retryable) == expected
+
+
+def test_headers_as_pairs_of_bytes():
+    error = MadeUpError(status_code=429, resp_headers=[(b"Retry-After", b"7")])
+    assert classify(error).retry_after == 7
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [
+        (named("DeadlockDetected"), "database_busy"),
+        (named("VendorError", ConnectionError), "network"),
+        (named("VendorError"), "unknown"),
+    ],
+)
+def test_a_flag_decides_about_retrying_and_not_about_the_category(error, category):
+    error = error("x")
+    error.retriable = False
+    assert verdict(error) == (category, False)
+
+
+def test_a_flag_keeps_the_category_of_a_cause_and_of_a_text():
+    error = MadeUpError("too many requests", retriable=False)
+    assert verdict(error) == ("rate_limit", False)
+    error = MadeUpError(retriable=False)
+    error.__cause__ = ConnectionResetError(errno.ECONNRESET, "x")
+    assert verdict(error) == ("network", False)
+
+
+@pytest.mark.parametrize(
+    ("code", "category"),
+    [
+        ("ThrottlingException", "rate_limit"),
+        ("KMSThrottlingException", "rate_limit"),
+        ("UserRateLimitExceeded", "rate_limit"),
+        ("DBInstanceNotFound", "not_found"),
+        ("AWS.SimpleQueueService.NonExistentQueue", "not_found"),
+        ("NotAThrottlingError", "unknown"),
+        ("UnthrottledRateLimits", "unknown"),
+        ("NotAccessDenied", "unknown"),
+        ("NoRateLimit", "unknown"),
+        ("quota_exceeded_handler", "unknown"),
+    ],
+)
+def test_a_code_matches_as_a_whole(code, category):
+    assert classify(MadeUpError(code=code)).category == category
 
 
 def test_a_typed_cause_is_stronger_than_a_name():

@@ -4,11 +4,14 @@ It collects readings in a fixed order, and the first one decides:
 
 1. your own rules;
 2. what the error states: an exception of `outlast.errors`, or an `outlast_category`;
-3. the types, codes and statuses of its library, or the attributes of an error of an unknown library (a permanent
-   reading of them comes before the built-in class that a custom class is derived from); then the same for its causes;
-4. the name of its class;
-5. the words of its message, then of the messages of its causes;
-6. the same for the error it interrupted (`__context__`).
+3. exact evidence: the types, codes and statuses of its library, or the attributes of an error of an unknown library;
+   then the same for its causes;
+4. weak evidence: the name of its class, the built-in class that a custom class is derived from, the words of its
+   message; then the same for its causes. Among them a permanent reading comes first;
+5. the same for the error it interrupted (`__context__`).
+
+The words of a message never make a 5xx, an errno or a lost connection permanent, except if they refuse credentials.
+A flag such as ``retriable=False`` decides whether to retry; the category is searched for all the same.
 
 `Classifier.readings` yields all readings, which `explain` shows; `Classifier.classify` uses the first.
 """
@@ -18,10 +21,20 @@ from functools import partial
 from importlib import import_module
 
 from outlast import clock, errors
+from outlast.classify.chain import causes_of, context_of, leaves_of
 from outlast.classify.codes import judge_evidence, name_of_errno
-from outlast.classify.libraries import entry_of
-from outlast.classify.retry_after import rate_limit_hint
-from outlast.classify.safe_access import CHAIN_LIMIT, read_response, safe_getattr, text_of
+from outlast.classify.exception_info import ExceptionInfo, exception_info
+from outlast.classify.retry_after import (
+    excess_in_text,
+    hint_in_text,
+    hint_of_causes,
+    rate_limit_hint,
+    stated_retry,
+    wait_seconds,
+    words_of,
+)
+from outlast.classify.safe_access import read_response, safe_getattr, text_of
+from outlast.classify.statuses import quota_is_exhausted
 from outlast.failure import RETRYABLE, Category, Evidence, Failure, Origin, location_of
 from outlast.redact import Redactor, redact
 
@@ -70,16 +83,15 @@ class Reading:
     @property
     def retryable(self) -> bool:
         """Whether a retry may help, according to this reading."""
-        stated = self.evidence.retryable
+        stated, headers = self.evidence.retryable, self.evidence.headers
+        if stated is None and headers:
+            stated = stated_retry(headers)
         return self.category in RETRYABLE if stated is None else stated
 
     def __repr__(self) -> str:
         """Return the category, the rule and the strength."""
         return f"<Reading {self.category.value} by {self.rule!r}, {self.strength.value}>"
 
-
-LEAF_LIMIT = 2048
-"""Maximum number of leaves of an exception group to read."""
 
 # Of several errors, the most important one first.
 _SEVERITY_ORDER = (
@@ -98,47 +110,6 @@ _SEVERITY_ORDER = (
     Category.API_TEMPORARY,
     Category.NETWORK,
 )
-
-
-def causes_of(error: BaseException) -> "Iterator[BaseException]":
-    """Yield the `__cause__` chain, nearest first; stops at a cycle."""
-    seen = {id(error)}
-    link = safe_getattr(error, "__cause__")
-    while isinstance(link, BaseException) and id(link) not in seen and len(seen) < CHAIN_LIMIT:
-        yield link
-        seen.add(id(link))
-        link = safe_getattr(link, "__cause__")
-
-
-def context_of(error: BaseException) -> "Iterator[BaseException]":
-    """Yield the errors that the error and its causes interrupted, unless the context is suppressed."""
-    seen = {id(error), *(id(cause) for cause in causes_of(error))}
-    for start in (error, *causes_of(error)):
-        link: object = start
-        while len(seen) < CHAIN_LIMIT:
-            link = None if safe_getattr(link, "__suppress_context__") else safe_getattr(link, "__context__")
-            if not isinstance(link, BaseException) or id(link) in seen:
-                break
-            yield link
-            seen.add(id(link))
-
-
-def leaves_of(group: BaseException) -> "list[BaseException]":
-    """Return the errors in a group and its subgroups, each once, up to the limit."""
-    leaves: list[BaseException] = []
-    waiting: list[object] = [group]
-    seen: set[int] = set()
-    while waiting and len(seen) < LEAF_LIMIT:
-        each = waiting.pop()
-        if id(each) in seen or not isinstance(each, BaseException):
-            continue
-        seen.add(id(each))
-        inner = safe_getattr(each, "exceptions") if isinstance(each, BaseExceptionGroup) else None
-        if isinstance(inner, tuple):
-            waiting.extend(inner[:LEAF_LIMIT])
-        else:
-            leaves.append(each)
-    return leaves
 
 
 def severity(judged: Failure | Reading) -> tuple[bool, int]:
@@ -164,7 +135,6 @@ _OWN_CATEGORIES: dict[type, Category] = {
 }
 
 
-_LONGEST_WAIT = 1e9  # seconds; anything longer is ignored
 _CATEGORIES_BY_NAME: dict[str, Category] = {category.value: category for category in Category}
 
 
@@ -175,85 +145,14 @@ def read_stated_category(error: BaseException) -> tuple[Category, Evidence] | No
     """
     stated = safe_getattr(error, "outlast_category")
     if isinstance(stated, str) and stated in _CATEGORIES_BY_NAME:
-        return _CATEGORIES_BY_NAME[stated], Evidence(retry_after=_stated_seconds(error))
+        return _CATEGORIES_BY_NAME[stated], Evidence(retry_after=wait_seconds(safe_getattr(error, "retry_after")))
     if not isinstance(error, errors.WorkerError | errors.OutlastError):
         return None
     category = next(
         (_OWN_CATEGORIES[each] for each in type(error).__mro__ if each in _OWN_CATEGORIES), Category.UNKNOWN
     )
     retryable = isinstance(error, errors.RetryableError)
-    return category, Evidence(retryable=retryable, retry_after=_stated_seconds(error))
-
-
-def _stated_seconds(error: BaseException) -> float | None:
-    """Read `retry_after` in seconds or as a timedelta."""
-    try:
-        value: Any = getattr(error, "retry_after", None)
-        seconds = value.total_seconds() if hasattr(value, "total_seconds") else value
-    except Exception:  # noqa: BLE001  # a property of user code
-        return None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        return None
-    return float(seconds) if 0 <= seconds < _LONGEST_WAIT else None
-
-
-class ExceptionInfo:
-    """What the library files say about an exception class and its bases.
-
-    Attributes:
-        name: Qualified name of the nearest described class.
-        origin: The kind of system that the library uses.
-        category: The category of the class, if it has one.
-        read: Reads the evidence of an error, if the library has a reader.
-        described: Whether its own library is described, or it is built in.
-        builtin: Whether it is a built-in class.
-        inherited: Whether the category comes from a base class of another library.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        origin: Origin,
-        category: Category | None,
-        read: "Reader | None",
-        *,
-        described: bool,
-        builtin: bool,
-    ) -> None:
-        self.name = name
-        self.described = described
-        self.builtin = builtin
-        self.inherited = not described and category is not None
-        self.origin = origin
-        self.category = category
-        self.read = read
-
-
-def exception_info(kind: type) -> tuple[ExceptionInfo, bool]:
-    """Return what is known about a class, and whether it may be cached: not if a library file could not be read."""
-    name, origin, category, read, cacheable, described = "", Origin.UNKNOWN, None, None, True, False
-    for each in kind.__mro__:
-        package = _package_of(each)
-        try:
-            entry = entry_of(package, each.__name__)
-        except Exception:  # noqa: BLE001  # the file cannot be opened, for instance: out of file descriptors
-            cacheable = False
-            continue
-        if entry is None:
-            continue
-        if not name:
-            name, origin = entry.name, entry.origin
-        category = category or entry.category
-        read = read or entry.read
-        described = described or package == _package_of(kind)
-    builtin = kind.__module__ == "builtins"
-    info = ExceptionInfo(name or kind.__name__, origin, category, read, described=described or builtin, builtin=builtin)
-    return info, cacheable
-
-
-def _package_of(kind: type) -> str:
-    module: object = kind.__module__  # a class may set it to any object
-    return module.partition(".")[0] if isinstance(module, str) else ""
+    return category, Evidence(retryable=retryable, retry_after=wait_seconds(safe_getattr(error, "retry_after")))
 
 
 NOTHING_MATCHED = "nothing matched"
@@ -269,6 +168,7 @@ _RULE_LIMIT = 200
 _RULE_TEXT_LIMIT = 16_384
 _GROUP_LIMIT = 64
 _CATEGORIES_WITH_WAIT = RETRYABLE | {Category.QUOTA_EXHAUSTED}
+_CATEGORIES_WITH_WAIT_IN_WORDS = frozenset({Category.RATE_LIMIT, Category.API_TEMPORARY, Category.QUOTA_EXHAUSTED})
 
 
 # Built-in errors that mean a bug in the program or a bad value. Their texts name variables and keys, so no word in them
@@ -385,20 +285,28 @@ class Classifier:
         yield from _readings_from_text(evidence.message or evidence.body, evidence, origin)
 
     def _beyond_type(self, error: Exception) -> "Iterator[Reading]":
-        """Yield readings of the causes, the class names, the messages, and the interrupted errors."""
+        """Yield readings of the causes, then the weak evidence of all of them, then the interrupted errors."""
+        info = self._info_of(type(error))
+        flag = _read_flag(error) if not info.described or (info.builtin and error.__dict__) else None
+        yield from (_flagged(reading, flag) for reading in self._by_causes(error))
+        if flag is not None:
+            category = Category.API_TEMPORARY if flag else Category.UNKNOWN
+            evidence = Evidence(retryable=flag)
+            yield Reading(category, f"attribute: retryable is {flag}", Strength.WEAK, evidence, Origin.UNKNOWN)
+        for link in context_of(error):
+            yield from self._by_type(link, "context: ")
+            yield from _permanent_first(self._weak_readings(link, "context: "))
+
+    def _by_causes(self, error: Exception) -> "Iterator[Reading]":
         causes = [(cause, "cause: ") for cause in causes_of(error)]
         for link, via in causes:
             yield from self._by_type(link, via)
-        for link, via in ((error, ""), *causes):
-            yield from self._by_name(link, via)
-        for link, via in ((error, ""), *causes):
-            yield from self._by_words(link, via)
-        for link in context_of(error):
-            yield from self._by_type(link, "context: ")
-            yield from self._by_name(link, "context: ")
-            yield from self._by_words(link, "context: ")
+        weak = self._weak_readings(error, "")
+        for link, via in causes:
+            weak += self._weak_readings(link, via)
+        yield from _permanent_first(weak)
 
-    def _by_type(  # noqa: C901  # the order of evidence in one place; helpers would add a generator to every classification
+    def _by_type(  # noqa: C901, PLR0912  # the order of evidence in one place; helpers would add a generator to every classification
         self, error: BaseException, via: str = "", depth: int = 0
     ) -> "Iterator[Reading]":
         """Yield readings by rules, the error itself and its library; wrapped errors are followed to a fixed depth."""
@@ -415,8 +323,16 @@ class Classifier:
         stated = read_stated_category(error)
         if stated is not None:
             yield Reading(stated[0], f"{via}{type(error).__name__}", Strength.STRONG, stated[1], origin)
+        if not info.described:  # codes that a whole family of clients shares are exact evidence
+            yield from _readings_from_attributes(error, via, "vendor_codes", Strength.STRONG)
+        attributes: Iterable[Reading] = ()
+        if not info.described or (info.builtin and error.__dict__):
+            attributes = [*_readings_from_attributes(error, via)]
+            flag = _read_flag(error)
+            if flag is not None:
+                evidence = evidence.replace(retryable=flag)
         if info.inherited:  # attributes of a custom class are more specific than its built-in base class
-            yield from (reading for reading in _readings_from_attributes(error, via) if not reading.retryable)
+            yield from (reading for reading in attributes if not reading.retryable)
         if isinstance(found, BaseException):
             yield from self._inside(info, found, via, depth)
         elif evidence is not _NO_EVIDENCE:
@@ -424,9 +340,26 @@ class Classifier:
             if verdict is not None:
                 yield Reading(verdict[0], via + verdict[1], Strength.STRONG, evidence, origin)
         if info.category is not None:
+            if info.weak and info.category in RETRYABLE:
+                weak = [each for each in self._weak_readings(error, via) if each and not each[0].retryable]
+                yield from (_flagged(reading, evidence.retryable) for reading in _permanent_first(weak))
+            elif info.builtin and info.category is Category.NETWORK and evidence is _NO_EVIDENCE:
+                yield from self._refusals(error, via)
             yield Reading(info.category, via + info.name, Strength.STRONG, evidence, origin)
-        if not info.described or (info.builtin and error.__dict__):
-            yield from _readings_from_attributes(error, via)
+        yield from attributes
+
+    def _refusals(self, error: BaseException, via: str) -> "Iterator[Reading]":
+        """Yield the words of a lost connection or of its causes that refuse credentials."""
+        if not error.args and error.__cause__ is None:
+            return
+        texts = _load_module("texts")
+        for link in (error, *causes_of(error)):
+            words = texts.refusal_in(text_of(link)) if texts is not None else None
+            if words is not None:
+                shown = via if link is error else f"{via}cause: "
+                yield Reading(
+                    Category.AUTHENTICATION, f"{shown}text: {words}", Strength.TEXT, _NO_EVIDENCE, Origin.UNKNOWN
+                )
 
     def _inside(self, info: ExceptionInfo, inner: BaseException, via: str, depth: int) -> "Iterator[Reading]":
         """Yield the readings of an error that is wrapped in another one."""
@@ -448,17 +381,23 @@ class Classifier:
         readings = []
         for leaf in leaves_of(group)[:_GROUP_LIMIT]:
             found = next(self._by_type(leaf, "", depth), None) if isinstance(leaf, Exception) else _CONTROL_FLOW
-            readings.append(found or next(self._by_words(leaf, ""), _UNKNOWN))
+            readings.append(found or next(iter(_permanent_first(self._weak_readings(leaf, ""))), _UNKNOWN))
         if any(reading is not _UNKNOWN for reading in readings):
             worst = min(readings, key=severity)
             yield Reading(worst.category, f"{via}group: {worst.rule}", worst.strength, worst.evidence, worst.origin)
 
-    def _by_name(self, error: BaseException, via: str) -> "Iterator[Reading]":
+    def _weak_readings(self, error: BaseException, via: str) -> "list[list[Reading]]":
+        """Return the readings of its class name, its words, and the names of its base classes, each with its own."""
         heuristics = _load_module("heuristics")
         named = heuristics.read_name(type(error)) if heuristics is not None else None
-        if named is not None:
-            origin = self._info_of(type(error)).origin
-            yield Reading(named[0], f"{via}class name: {named[1]}", Strength.WEAK, _NO_EVIDENCE, origin)
+        words = [*self._by_words(error, via)]
+        if named is None:
+            return [words]
+        origin = self._info_of(type(error)).origin
+        name = [Reading(named[0], f"{via}class name: {named[1]}", Strength.WEAK, _NO_EVIDENCE, origin)]
+        if words and not words[0].retryable and heuristics.stands_for_status(named[1]) and not _overrides_status(error):
+            return [name + words]
+        return [name, words] if named[1] == type(error).__name__ else [words, name]
 
     def _by_words(self, error: BaseException, via: str) -> "Iterator[Reading]":
         info = self._info_of(type(error))
@@ -484,23 +423,29 @@ class Classifier:
                 self._infos[kind] = info
         return info
 
-    def _hint(self, category: Category, evidence: Evidence) -> tuple[bool, float | None, bool]:
-        """Return whether a retry may help, the requested wait in seconds, and whether the wait was capped."""
-        stated = evidence.retryable
-        retryable = category in RETRYABLE if stated is None else stated
-        if evidence.retry_after is None and evidence.headers and (retryable or category in _CATEGORIES_WITH_WAIT):
-            limited = category in _CATEGORIES_WITH_WAIT and category is not Category.API_TEMPORARY
-            hint = rate_limit_hint(evidence.headers, limited=limited, now=self._now)
-            if hint is not None:
-                return retryable, hint.seconds, hint.capped
-        return retryable, evidence.retry_after, False
+    def _shown_by_causes(self, error: "Any") -> "Iterator[tuple[str, Evidence]]":
+        """Yield the words and the evidence of each cause."""
+        for cause in causes_of(error):
+            found = _read_safely(self._info_of(type(cause)).read, cause)
+            shown = found if isinstance(found, Evidence) else _evidence_from_attributes(cause)
+            yield words_of(cause, shown), shown
 
     def _failure(self, subject: BaseException | Evidence, reading: Reading) -> Failure:
+        if reading.category is Category.RATE_LIMIT:
+            reading = _unless_too_large(subject, reading)
         evidence, category = reading.evidence, reading.category
-        if evidence is _NO_EVIDENCE:
-            retryable, retry_after, capped = category in RETRYABLE, None, False
-        else:
-            retryable, retry_after, capped = self._hint(category, evidence)
+        retry_after, capped, in_words = evidence.retry_after, False, category in _CATEGORIES_WITH_WAIT_IN_WORDS
+        retryable = category in RETRYABLE if evidence is _NO_EVIDENCE else reading.retryable
+        can_wait = category in _CATEGORIES_WITH_WAIT
+        if retry_after is None and (in_words or (evidence.headers and (retryable or can_wait))):
+            limited = can_wait and category is not Category.API_TEMPORARY
+            hint = rate_limit_hint(evidence.headers, limited=limited, now=self._now) if evidence.headers else None
+            if hint is None and in_words:
+                hint = hint_in_text(words_of(subject, evidence), now=self._now)
+                if hint is None and safe_getattr(subject, "__cause__") is not None:
+                    hint = hint_of_causes(self._shown_by_causes(subject), limited=limited, now=self._now)
+            if hint is not None:
+                retry_after, capped = hint.seconds, hint.capped
         return Failure.with_lazy_texts(
             partial(self._texts, subject, reading),
             category,
@@ -559,6 +504,16 @@ def _is_plain_code(code: str) -> bool:
     return len(code) <= _CODE_LIMIT and code.isascii() and (code.isalnum() or code.translate(_PUNCTUATION).isalnum())
 
 
+def _unless_too_large(subject: object, reading: Reading) -> Reading:
+    """Return the reading of a rate limit; one that says that the request can never fit the limit is permanent."""
+    evidence = reading.evidence
+    words = excess_in_text(words_of(subject, evidence)) if evidence.retryable is None else None
+    if words is None or "rule: " in reading.rule:
+        return reading
+    rule = f"{reading.rule}, but the request is too large: {words}"
+    return Reading(Category.INVALID_PARAMETERS, rule, Strength.TEXT, evidence, reading.origin)
+
+
 def _reading_from_rule(rule: "Rule", evidence: Evidence, origin: Origin, via: str = "") -> Reading:
     own = evidence.replace(retryable=rule.retryable, retry_after=rule.retry_after)
     return Reading(Category(rule.category), f"{via}rule: {rule.name}", Strength.STRONG, own, origin)
@@ -574,12 +529,47 @@ def _readings_from_text(text: str, evidence: Evidence, origin: Origin, via: str 
         yield Reading(category, f"{via}text: {words}", Strength.TEXT, shown, text_origin)
 
 
-def _readings_from_attributes(error: BaseException, via: str) -> "Iterator[Reading]":
+# A class with such a name often has a text that says more: which connection failed, or that the password was wrong.
+_VAGUE_NAMES = frozenset({Category.API_TEMPORARY, Category.ACCESS_DENIED})
+
+
+def _permanent_first(weak: "list[list[Reading]]") -> "list[Reading]":
+    """Return weak readings in the order in which they decide; those of one text stay in their own order."""
+
+    def rank(readings: "list[Reading]") -> tuple[bool, bool]:
+        first = readings[0]
+        return first.retryable, first.strength is Strength.WEAK and first.category in _VAGUE_NAMES
+
+    return [reading for readings in sorted(filter(None, weak), key=rank) for reading in readings]
+
+
+def _flagged(reading: Reading, flag: bool | None) -> Reading:  # noqa: FBT001  # the flag of the error, or None
+    """Return the reading with what the error says about retrying."""
+    if flag is None or reading.evidence.retryable is not None:
+        return reading
+    evidence = reading.evidence.replace(retryable=flag)
+    return Reading(reading.category, reading.rule, reading.strength, evidence, reading.origin)
+
+
+def _overrides_status(error: BaseException) -> bool:
+    """Return whether the words of an error refuse credentials or state an exhausted quota."""
+    texts, text = _load_module("texts"), text_of(error)[:_RULE_TEXT_LIMIT]
+    return quota_is_exhausted(text) or (texts is not None and texts.refusal_in(text) is not None)
+
+
+def _read_flag(error: BaseException) -> bool | None:
     heuristics = _load_module("heuristics")
-    found = heuristics.read_attributes(error) if heuristics is not None else None
+    return heuristics.read_flag(error) if heuristics is not None else None
+
+
+def _readings_from_attributes(
+    error: BaseException, via: str, reader: str = "heuristics", strength: Strength = Strength.WEAK
+) -> "Iterator[Reading]":
+    module = _load_module(reader)
+    found = module.read_attributes(error) if module is not None else None
     if found is not None:
         category, rule, evidence = found
-        yield Reading(category, via + rule, Strength.WEAK, evidence, evidence.origin or Origin.UNKNOWN)
+        yield Reading(category, via + rule, strength, evidence, evidence.origin or Origin.UNKNOWN)
 
 
 def _evidence_from_attributes(error: BaseException) -> Evidence:

@@ -138,13 +138,24 @@ CODES = categories_by_name(
 """Category by API error code."""
 
 _LONGEST_CODE = 100
-_CODE_ENDINGS = (
-    (r"^(?:Concurrent|Active)\w*(?:Exceeded|LimitExceeded)(?:Exception)?$", Category.RATE_LIMIT),
+_SUFFIX = "(?:Exception|Error|Fault)?"
+# Names are put together as AWS does it: a service or a resource, what happened, a suffix. A name that merely contains
+# such words, or denies them, is not one of them.
+CODE_SHAPES = (
+    (rf"^(?:Concurrent|Active)\w*(?:Exceeded|LimitExceeded){_SUFFIX}$", Category.RATE_LIMIT),
     (r"(?<!Request)(?<!Rate)(?<!Bandwidth)(?<=\w)LimitExceeded$", Category.QUOTA_EXHAUSTED),
-    (r"(?:Throttl\w*|TooManyRequests\w*|RateLimit\w*|RequestLimitExceeded)$", Category.RATE_LIMIT),
-    (r"(?:NotFound|NotFoundException|NotFoundFault|DoesNotExist)$", Category.NOT_FOUND),
-    (r"(?:AccessDenied\w*|Unauthorized\w*|NotAuthorized\w*|ExpiredToken\w*)$", Category.AUTHENTICATION),
+    (
+        rf"^(?:[A-Z][A-Z0-9]+|(?:User|Api|Client|Project|Account|Request|Requests|Read|Write)+)?"
+        rf"(?:Throttl(?:ed|ing)|TooManyRequests|RateLimit(?:ed|Exceeded|Reached)?|RequestLimitExceeded){_SUFFIX}$",
+        Category.RATE_LIMIT,
+    ),
+    (rf"(?:NotFound|DoesNotExist){_SUFFIX}$", Category.NOT_FOUND),
+    (
+        rf"^(?!Not?[A-Z]|Non)(?:[A-Z]\w*)?(?:AccessDenied|Unauthorized|NotAuthorized|ExpiredToken){_SUFFIX}$",
+        Category.AUTHENTICATION,
+    ),
 )
+"""Category by the shape of an API error code, for the codes that are not in `CODES`."""
 
 
 def judge_code(code: str) -> Category | None:
@@ -152,7 +163,7 @@ def judge_code(code: str) -> Category | None:
     found = CODES.get(code) or CODES.get(code.rpartition(".")[2])  # AWS.SimpleQueueService.NonExistentQueue
     if found is not None or len(code) > _LONGEST_CODE:
         return found
-    return judge_words(code, _CODE_ENDINGS)
+    return judge_words(code.rpartition(".")[2], CODE_SHAPES)
 
 
 _C = Category
@@ -265,10 +276,20 @@ def read_proxy_status(error: BaseException, before: str) -> Evidence | None:
     return Evidence(origin=Origin.HTTP, http_status=int(digits))
 
 
+def _judge_body(evidence: Evidence) -> tuple[Category, str] | None:
+    """Return category and rule name of a reason in the body that says more than the status, or None."""
+    if not evidence.body:
+        return None
+    from outlast.classify.reasons import reason_in  # noqa: PLC0415  # it needs this module, and few errors need it
+
+    found = reason_in(evidence.body, evidence.http_status)
+    return (found[0], f"http {evidence.http_status} with the reason {found[1]}") if found else None
+
+
 def judge_evidence(evidence: Evidence, type_name: str = "") -> tuple[Category, str] | None:
     """Return the category of evidence and the name of the rule, or None if nothing matches.
 
-    The order is: stated category, code, SQLSTATE, HTTP status, errno.
+    The order is: stated category, code, SQLSTATE, a reason in the body, HTTP status, errno.
 
     Args:
         evidence: What an error or a response shows.
@@ -285,7 +306,7 @@ def judge_evidence(evidence: Evidence, type_name: str = "") -> tuple[Category, s
             return category, f"sqlstate {evidence.sqlstate}"
     verdict = judge_status(evidence)
     if verdict is not None:
-        return verdict
+        return _judge_body(evidence) or verdict
     if evidence.errno is not None:
         name = name_of_errno(evidence.errno)
         if name in ERRNOS:

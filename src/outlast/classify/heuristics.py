@@ -7,35 +7,49 @@ that raises or a ``status = "abc"`` changes nothing.
 import re
 from enum import Enum
 from functools import cache
+from importlib import import_module
 
+from outlast.classify import vendor_codes
 from outlast.classify.codes import ERRNOS, judge_code, judge_evidence, name_of_errno
+from outlast.classify.data_errors import CLASS_NAMES
 from outlast.classify.libraries import entry_of
+from outlast.classify.reasons import category_of_reason, reason_in, reason_name, text_in
+from outlast.classify.retry_after import wait_in_attributes
 from outlast.classify.rpc_status import RPC_STATUSES
-from outlast.classify.safe_access import read_response, safe_getattr, safe_int, status_of
-from outlast.failure import Category, Evidence
+from outlast.classify.safe_access import read_headers, read_response, safe_getattr, safe_int, status_of, text_of
+from outlast.classify.texts import refusal_in
+from outlast.failure import RETRYABLE, Category, Evidence, Origin
 
-_STATUS_ATTRIBUTES = ("status_code", "http_status", "status", "code")
+_RESPONSE_ATTRIBUTES = ("response", "resp", "http_resp", "http_response", "raw_response")
+_STATUS_ATTRIBUTES = ("status_code", "http_status", "response_code", "http_code", "status", "code")
+_NUMBERS_OF_ANY_PROTOCOL = frozenset({"status", "code"})
+_CODE_ATTRIBUTES = (
+    *("code", "error_code", "error_name", "reason", "reasons", "error", "error_type", "description", "title"),
+    *("type", "status", "status_code", "http_status"),
+)
+_BODY_ATTRIBUTES = (
+    *("body", "json_body", "json", "response_body", "error_body", "content", "text", "errors", "error", "details"),
+    *("detail", "data", "extensions"),
+)
+_HEADER_ATTRIBUTES = ("headers", "resp_headers", "response_headers", "http_headers")
+_SQLSTATE_ATTRIBUTES = ("sqlstate", "pgcode", "sql_state", "gql_status")
 _RETRYABLE_ATTRIBUTES = ("retryable", "retriable", "is_retryable", "should_retry")
+_HTTP_SIGNS = (*_RESPONSE_ATTRIBUTES, *_HEADER_ATTRIBUTES, "url", "uri", "request", "reason", "body")
+_HTTP_STATUSES = frozenset(
+    {*range(400, 419), *range(421, 427), 428, 429, 431, 451, *range(500, 509), 510, 511}  # as registered
+)
 _FAILURE_STATUSES = range(400, 600)
 _MIN_ERRNO = 32  # smaller numbers are too often codes of a library
 _SQLSTATE_LENGTH = 5
-_CODE_LIMIT = 100
-_PLAIN_CODES = {
-    "RATE_LIMITED": Category.RATE_LIMIT,
-    "RATE_LIMIT_EXCEEDED": Category.RATE_LIMIT,
-    "TOO_MANY_REQUESTS": Category.RATE_LIMIT,
-    "THROTTLED": Category.RATE_LIMIT,
-    "QUOTA_EXCEEDED": Category.QUOTA_EXHAUSTED,
-    "UNAUTHORIZED": Category.AUTHENTICATION,
-    "FORBIDDEN": Category.ACCESS_DENIED,
-    "BAD_REQUEST": Category.INVALID_PARAMETERS,
-    "VALIDATION_ERROR": Category.INVALID_PARAMETERS,
-    "CONFLICT": Category.INVALID_PARAMETERS,
-    "SERVICE_UNAVAILABLE": Category.API_TEMPORARY,
-    "INTERNAL_SERVER_ERROR": Category.API_TEMPORARY,
-    "INTERNAL_ERROR": Category.API_TEMPORARY,
-    "TIMEOUT": Category.NETWORK,
-}
+_TEXT_LIMIT = 4096
+_ITEM_LIMIT = 20
+# Names of classes and modules of protocols whose three-digit numbers are not HTTP statuses.
+_PROTOCOLS = (
+    ("mail", re.compile(r"smtp|lmtp", re.IGNORECASE)),
+    ("ftp", re.compile(r"ftp(?!s?_?(?:url|http))", re.IGNORECASE)),
+    ("other", re.compile(r"\.(?:Database|Operational|Programming|Interface)Error\b|amqp|stomp|mqtt|xmpp|nntp|\bsip\b")),
+)
+_ENHANCED_STATUS = re.compile(r"[245]\.\d{1,3}\.\d{1,3}\b")  # of a mail reply, RFC 3463
 
 CLASS_NAME_PATTERNS: tuple[tuple[Category, str], ...] = (
     (
@@ -47,24 +61,21 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str], ...] = (
     (
         Category.AUTHENTICATION,
         "Unauthori[sz]ed|Unauthenticated|NotAuthenticated|Auth(?:entication|orization)?(?:Error|Failed|Failure|Exception|Required)|"
-        "Invalid(?:Credentials?|Token|ApiKey|APIKey|Password)|(?:Token|Credentials?)Expired|Expired(?:Token|Credentials?)|Login(?:Error|Required|Failed)",
+        "Invalid(?:Credentials?|Token|ApiKey|APIKey|Password)|(?:Token|Credentials?|Signature|Session)Expired|BadSignature|BadCredentials|HostKey(?:Not\\w+|Mismatch)|Expired(?:Token|Credentials?)|Login(?:Error|Required|Failed)",
     ),
     (Category.ACCESS_DENIED, "Forbidden|AccessDenied|PermissionDenied|PermissionError"),
     (Category.NOT_FOUND, "NotFound|DoesNotExist|NoSuch[A-Z]|Gone(?:Error|Exception)?$"),
     (Category.INTEGRITY, "Duplicate|AlreadyExists|UniqueViolation|IntegrityError|Constraint(?:Violation|Error)"),
     (
         Category.CONFIGURATION,
-        "Configuration(?:Error|Exception)|ConfigError|Misconfigured|ImproperlyConfigured|InvalidU[Rr][LI]",
+        "Configuration(?:Error|Exception)|(?:Protocol|Version|Algorithm)NotSupported|KeyExchangeFailed|ConfigError|Misconfigured|ImproperlyConfigured|InvalidU[Rr][LI]",
     ),
     (
         Category.INVALID_PARAMETERS,
         "BadRequest|Validation(?:Error|Exception|Failed)|Invalid(?:Argument|Parameter|Params|Request|Input|Value)|"
-        "Unprocessable|Conflict|MethodNotAllowed",
+        "Unprocessable|Conflict|MethodNotAllowed|(?:Payload|Entity|Request)TooLarge|Malformed(?:Request|Query)|RequestMalformed",
     ),
-    (
-        Category.DATA,
-        "(?:Parse|Parser|Parsing|Decode|Decoding|Deserialization|Malformed\\w*|Schema)(?:Error|Exception|Failure)|Malformed(?:Response|Answer|Data)",
-    ),
+    (Category.DATA, CLASS_NAMES),
     (Category.RATE_LIMIT, "Throttl|RateLimit|TooManyRequests|SlowDown|FloodWait|RetryAfter"),
     (
         Category.DATABASE_BUSY,
@@ -73,98 +84,227 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str], ...] = (
     (Category.SYSTEM, "OutOfMemory|DiskFull|NoSpaceLeft|TooManyOpenFiles"),
     (
         Category.API_TEMPORARY,
-        "Unavailable|Overloaded|ServerError|BadGateway|ServerBusy|UnderMaintenance|Temporar(?:y|ily)|Transient|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
+        "Unavailable|NotAvailable(?:Error|Exception)?$|Overloaded|(?<!By)(?<!SQL)ServerError|BadGateway|ServerBusy|UnderMaintenance|Temporar(?:y|ily)|Transient|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
     ),
     (
         Category.NETWORK,
         "Time(?:d)?[Oo]ut|Connect(?:ion)?(?:Error|Exception|Failed|Failure|Lost|Closed|Reset|Refused|Aborted|Timeout)|"
-        "Disconnect(?:ed|ion)?|NotConnected|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded",
+        "Disconnect(?:ed|ion)?|(?:Session|Connection)Terminated|UnexpectedClose|NotConnected|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded",
     ),
+    *vendor_codes.CLASS_NAMES,
 )
 """Words in class names by category; the permanent categories come first."""
+
+
+def read_flag(error: BaseException) -> bool | None:
+    """Return what an error says about retrying, such as ``retriable=False``; None if it says nothing."""
+    return next((value for name in _RETRYABLE_ATTRIBUTES if type(value := safe_getattr(error, name)) is bool), None)
 
 
 def read_attributes(error: BaseException) -> tuple[Category, str, Evidence] | None:
     """Return category, rule name and evidence from the attributes of an error, or None."""
     evidence = evidence_in(error)
-    verdict = judge_evidence(evidence)
-    if evidence.code is not None and judge_code(evidence.code) is None and (category := _judge_any_code(evidence.code)):
-        verdict = category, f"code {evidence.code}"
-    flag = next((value for name in _RETRYABLE_ATTRIBUTES if type(value := safe_getattr(error, name)) is bool), None)
+    verdict = judge_evidence(evidence, "reply" if evidence.category else "")
+    if evidence.code is not None and evidence.category is None and judge_code(evidence.code) is None:
+        category = _judge_any_code(evidence.code, evidence.http_status)
+        verdict = (category, f"code {evidence.code}") if category else verdict
+    flag = read_flag(error)
     if flag is not None:
         evidence = evidence.replace(retryable=flag)
     if verdict is not None:
+        if verdict[0] in RETRYABLE and evidence.code is None and (words := refusal_in(text_of(error))):
+            return Category.AUTHENTICATION, f"text: {words}", evidence
         return verdict[0], f"attribute: {verdict[1]}", evidence
     if "retry-after" in evidence.headers:
         return Category.RATE_LIMIT, "attribute: retry_after", evidence
-    if flag is not None:
-        return (Category.API_TEMPORARY if flag else Category.UNKNOWN), f"attribute: retryable is {flag}", evidence
     return None
 
 
 def evidence_in(error: BaseException) -> Evidence:
     """Return the evidence in the attributes of an error."""
-    found = (
-        read_response(safe_getattr(error, "response"), safe_getattr(error, "request"))
-        or read_response(error)
-        or Evidence()
-    )
+    protocol = _protocol_of(error)
+    if protocol in _REPLY_READERS and (reply := _REPLY_READERS[protocol](error)) is not None:
+        return reply
+    found = _response_in(error) or (read_response(error) if protocol is None else None) or Evidence()
     facts: dict[str, object] = {}
-    for name in _STATUS_ATTRIBUTES:
-        value = safe_getattr(error, name)
-        if found.http_status is None and "http_status" not in facts and (status := _failing_status(value)):
-            facts["http_status"] = status
-        elif "code" not in facts and (code := _known_code(value)):
-            facts["code"] = code
-    for name in ("sqlstate", "pgcode"):
-        state = safe_getattr(error, name)
-        if isinstance(state, str) and len(state) == _SQLSTATE_LENGTH and state.isascii() and state.isalnum():
-            facts["sqlstate"] = state
+    status = found.http_status
+    if status is None or not _is_http_number(error, status, protocol):
+        facts["http_status"] = status = _status_in(error, protocol)
+    facts |= _reason_in(error, status, found)
+    if not found.body and "body" not in facts and status is not None:
+        facts["body"] = text_of(error)[:_TEXT_LIMIT]
+    state = _sqlstate_in(error, protocol)
+    if state is not None:
+        facts["sqlstate"] = state
     number = safe_int(error, "errno")
     if number is not None and number >= _MIN_ERRNO and ERRNOS.get(name_of_errno(number) or "") is Category.NETWORK:
         facts["errno"] = number
-    wait = _wait_seconds(safe_getattr(error, "retry_after"))
-    if wait is not None and "retry-after" not in found.headers:
-        facts["headers"] = {**found.headers, "retry-after": f"{wait:.3f}"}  # as a header, so that it is capped
-    if found.http_status is not None and found.http_status not in _FAILURE_STATUSES:
-        facts.setdefault("http_status", None)
-    return found.replace(**facts) if facts else found
+    headers = found.headers or _headers_in(error)
+    wait = wait_in_attributes(error)
+    if wait is not None and "retry-after" not in headers:
+        headers = {**headers, "retry-after": f"{wait:.3f}"}  # as a header, so that it is capped
+    if headers:
+        facts["headers"] = headers
+    return found.replace(**facts)
 
 
-def _failing_status(value: object) -> int | None:
-    if isinstance(value, str) and len(value) == 3 and value.isascii() and value.isdigit():  # "503"
-        value = int(value)
-    status = status_of(value)
-    return status if status in _FAILURE_STATUSES else None
-
-
-def _known_code(value: object) -> str | None:
-    """Return a known code, from a string or the name of an enum member; else None."""
-    if isinstance(value, Enum):
-        value = value.name
-    if isinstance(value, str) and len(value) <= _CODE_LIMIT and _judge_any_code(value) is not None:
-        return value
+def _response_in(error: BaseException) -> Evidence | None:
+    request = safe_getattr(error, "request")
+    for name in _RESPONSE_ATTRIBUTES:
+        response = safe_getattr(error, name)
+        if response is not None and (found := read_response(response, request)) is not None:
+            return found
     return None
 
 
-def _judge_any_code(code: str) -> Category | None:
-    """Return the category of an API code, a gRPC status or a plain code such as ``RATE_LIMITED``."""
-    return judge_code(code) or RPC_STATUSES.get(code) or _PLAIN_CODES.get(code.upper())
+def _headers_in(error: BaseException) -> dict[str, str]:
+    for name in _HEADER_ATTRIBUTES:
+        headers = safe_getattr(error, name)
+        if headers is not None and (found := read_headers(headers)):
+            return found
+    return {}
 
 
-def _wait_seconds(value: object) -> float | None:
-    total = safe_getattr(value, "days"), safe_getattr(value, "seconds"), safe_getattr(value, "microseconds")
-    if all(type(part) is int for part in total):  # a timedelta, recognised by its parts
-        days, seconds, microseconds = total
-        value = days * 86400 + seconds + microseconds / 1e6  # type: ignore[operator]  # integers, as checked above
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def _protocol_of(error: BaseException) -> str | None:
+    """Return the protocol that is not HTTP and that the names of the classes show, or None."""
+    names = " ".join(f"{each.__module__}.{each.__name__}" for each in type(error).__mro__[:-2])
+    for protocol, pattern in _PROTOCOLS:
+        if pattern.search(names):
+            return protocol
+    text = safe_getattr(error, "message")
+    if not isinstance(text, str):
+        text = error.args[1] if len(error.args) > 1 and isinstance(error.args[1], str) else ""
+    return "mail" if _ENHANCED_STATUS.match(text) else None
+
+
+def _reply_number(error: object) -> int | None:
+    args = safe_getattr(error, "args")
+    values = [safe_getattr(error, name) for name in ("code", "smtp_code", "status_code", "status")]
+    values += list(args[:1]) if isinstance(args, tuple) else []
+    return next((number for value in values if (number := _three_digits(value))), None)
+
+
+def _reply_text(error: object) -> object:
+    for name in ("message", "smtp_error"):
+        text = safe_getattr(error, name)
+        if isinstance(text, str | bytes) and text:
+            return text
+    args = safe_getattr(error, "args")
+    return args[1] if isinstance(args, tuple) and len(args) > 1 else None
+
+
+def _read_mail_reply(error: BaseException) -> Evidence | None:
+    """Return the evidence of a mail server's reply, or of the worst reply about a recipient."""
+    mail = import_module("outlast.classify.libraries.mail")
+    found = mail.judge_reply(_reply_number(error), _reply_text(error)) or mail.read_refused_recipients(error)
+    refused = safe_getattr(error, "recipients")
+    if found is None and isinstance(refused, list | tuple):
+        replies = [(number, _reply_text(each)) for each in refused[:_ITEM_LIMIT] if (number := _reply_number(each))]
+        found = mail.judge_reply(*max(replies, key=lambda reply: reply[0])) if replies else None
+    return found.replace(origin=Origin.MAIL) if found else None
+
+
+def _read_ftp_reply(error: BaseException) -> Evidence | None:
+    """Return the evidence of an FTP server's reply."""
+    number = _reply_number(error)
+    codes = safe_getattr(error, "received_codes")
+    if number is None and isinstance(codes, list | tuple):
+        number = next((found for each in codes[:1] if (found := _three_digits(each))), None)
+    if number is None:
         return None
-    return float(value) if 0 <= value < 1e9 else None  # a larger number is a timestamp, or nonsense
+    found = import_module("outlast.classify.libraries.ftplib").judge_reply(f"{number} {text_of(error)}")
+    category = found.category or (Category.API_TEMPORARY if number < _PERMANENT_REPLY else Category.INVALID_PARAMETERS)
+    return Evidence(category=category, code=str(number), origin=Origin.FILE)
+
+
+_PERMANENT_REPLY = 500
+_REPLY_READERS = {"mail": _read_mail_reply, "ftp": _read_ftp_reply}
+
+
+def _three_digits(value: object) -> int | None:
+    """Return a number from 400 to 599, also from a text such as "503"; else None."""
+    if isinstance(value, str) and len(value) == 3 and value.isascii() and value.isdigit():  # "503"
+        value = int(value)
+    number = status_of(value)
+    return number if number in _FAILURE_STATUSES else None
+
+
+def _is_http_number(error: BaseException, number: int, protocol: str | None) -> bool:
+    """Return whether a number is an HTTP status: a registered one, or the object has a response, headers or a URL."""
+    if protocol is not None or number not in _FAILURE_STATUSES:
+        return False
+    return number in _HTTP_STATUSES or any(safe_getattr(error, name) is not None for name in _HTTP_SIGNS)
+
+
+def _status_in(error: BaseException, protocol: str | None) -> int | None:
+    for name in _STATUS_ATTRIBUTES:
+        number = _three_digits(safe_getattr(error, name))
+        if number is None:
+            continue
+        if name not in _NUMBERS_OF_ANY_PROTOCOL or _is_http_number(error, number, protocol):
+            return number
+    args = error.args
+    if protocol is None and len(args) > 1 and isinstance(args[1], str | dict):  # (503, "text"), (503, {…})
+        number = _three_digits(args[0])
+        return number if number in _HTTP_STATUSES else None
+    return None
+
+
+def _reason_in(error: BaseException, status: int | None, found: Evidence) -> dict[str, object]:
+    """Return the code and the body of an error: names in attributes, then names in a body."""
+    facts: dict[str, object] = {}
+    for name in _CODE_ATTRIBUTES:
+        value = safe_getattr(error, name)
+        if isinstance(value, list | tuple) and value:
+            value = value[0]
+        if value is not None and not callable(value) and _judge_any_code(value, status) is not None:
+            facts["code"] = reason_name(value)
+            break
+    bodies = [safe_getattr(error, name) for name in _BODY_ATTRIBUTES]
+    bodies += [each for each in error.args[:3] if isinstance(each, dict | list)]
+    for body in bodies:
+        if isinstance(body, bytes | bytearray):
+            body = bytes(body[:_TEXT_LIMIT]).decode("utf-8", "replace")  # noqa: PLW2901  # the same body, as text
+        if not isinstance(body, str | dict | list) or not body:
+            continue
+        if "code" not in facts and (reason := reason_in(body, status)):
+            facts["code"] = reason[1]
+        if not found.body and "body" not in facts:
+            facts["body"] = body[:_TEXT_LIMIT] if isinstance(body, str) else text_in(body)
+    return facts
+
+
+def _sqlstate_in(error: BaseException, protocol: str | None) -> str | None:
+    names = (*_SQLSTATE_ATTRIBUTES, "code") if protocol == "other" else _SQLSTATE_ATTRIBUTES
+    for name in names:
+        state = safe_getattr(error, name)
+        if isinstance(state, str) and len(state) == _SQLSTATE_LENGTH and state.isascii() and state.isalnum():
+            return state
+    return None
+
+
+def _judge_any_code(code: object, status: int | None) -> Category | None:
+    """Return the category of an API code, a gRPC status, an errno name or a reason such as ``rate_limited``."""
+    if isinstance(code, Enum):
+        code = code.name
+    if not isinstance(code, str):
+        return None
+    if status is None:
+        return RPC_STATUSES.get(code) or ERRNOS.get(code) or category_of_reason(code)
+    return judge_code(code) or category_of_reason(code, status)
 
 
 @cache
 def _class_name_patterns() -> tuple[tuple[Category, re.Pattern[str]], ...]:
     return tuple((category, re.compile(pattern)) for category, pattern in CLASS_NAME_PATTERNS)
+
+
+def stands_for_status(name: str) -> bool:
+    """Return whether a class name is that of a retryable HTTP status; words decide against it as little as against one."""
+    return (
+        re.search("InternalServerError|BadGateway|GatewayTime|ServiceUnavailable|TooManyRequests|RateLimit", name)
+        is not None
+    )
 
 
 def read_name(kind: type) -> tuple[Category, str] | None:
@@ -174,7 +314,10 @@ def read_name(kind: type) -> tuple[Category, str] | None:
     """
     for each in kind.__mro__:
         module: object = each.__module__
-        if not isinstance(module, str) or entry_of(module.partition(".")[0], each.__name__) is not None:
+        try:
+            if not isinstance(module, str) or entry_of(module.partition(".")[0], each.__name__) is not None:
+                return None
+        except OSError:  # the file cannot be opened at the moment
             return None
         for category, pattern in _class_name_patterns():
             if pattern.search(each.__name__):

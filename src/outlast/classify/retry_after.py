@@ -1,4 +1,7 @@
-"""Reads the wait that a server asks for: Retry-After and the variants of rate-limit headers.
+"""Reads the wait that a server asks for: Retry-After, the variants of rate-limit headers, attributes and words.
+
+`RateLimit` is read as a structured field (RFC 9651). A malformed one is ignored as a whole, as the RFC requires; so is
+one with an inner list, or one that is longer than `HEADER_LIMIT`.
 
 A hint is a lower bound. It is rounded up, so that no client returns too early, and capped, so that a hostile or broken
 server cannot block a client for a year; `RetryHint.capped` is true if the server asked for more.
@@ -8,13 +11,15 @@ import math
 import re
 
 from outlast import clock
+from outlast.classify.safe_access import HEADER_LIMIT, safe_getattr, text_of
 from outlast.failure import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from outlast.clock import WallClock
+    from outlast.failure import Evidence
 
 
 MAX_RETRY_AFTER_SECONDS = 3600
@@ -23,11 +28,66 @@ MAX_RETRY_AFTER_SECONDS = 3600
 _EPOCH_SECONDS_FROM = 1_000_000_000  # the year 2001; as a relative wait it would be 31 years
 _EPOCH_MILLISECONDS_FROM = 100_000_000_000  # as seconds it would be the year 5138
 _MAX_DIGITS = 18  # int() of more digits is slow or fails, and the cap applies anyway
-_VALUE_LIMIT = 256
+_VALUE_LIMIT = 256  # of a date or a duration
+_LONGEST_WAIT = 1e9  # seconds; a larger number is a timestamp, or nonsense
+_LEAP_SECOND = ":59:60"
 
 _DRAFT_NAMES = {"r": "remaining", "t": "reset", "remaining": "remaining", "reset": "reset"}
-_DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)"
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = (
+    r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s?"
+    r"(ms|milli(?:second)?s?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
+)
+_UNITS = {"mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+# Structured fields: a member is an item with parameters; in a dictionary it has a name.
+_KEY = r"[a-z*][a-z0-9_.*-]*"
+_ITEM = (
+    r"-?[0-9]{1,12}\.[0-9]{1,3}|-?[0-9]{1,15}|\"(?:[ !#-\[\]-~]|\\[\"\\])*\"|[A-Za-z*][\w!#$%&'*+.^`|~:/-]*|"
+    r":[A-Za-z0-9+/=]*:|\?[01]|@-?[0-9]{1,15}|%\"[ !#-~]*\""
+)
+_MEMBER = rf"(?:({_KEY})=)?({_ITEM})((?:; *{_KEY}(?:=(?:{_ITEM}))?)*)[ \t]*(?:,[ \t]*(?=[^ \t])|\Z)"
+_PARAMETER = rf"; *({_KEY})(?:=({_ITEM}))?"
+
+WAIT_ATTRIBUTES = {
+    "retry_after": 1.0,
+    "retry_after_s": 1.0,
+    "retry_after_secs": 1.0,
+    "retry_after_seconds": 1.0,
+    "retry_after_ms": 0.001,
+    "retry_in": 1.0,
+    "retry_delay": 1.0,
+    "backoff": 1.0,
+}
+"""Attributes of errors that say how long to wait, and the seconds that 1 means."""
+
+TEXT_LIMIT = 2048
+"""Characters of a message or a body that are searched for a wait."""
+
+_SPAN = rf"(?:about |around |approximately |roughly |at least |another |~ ?)?((?:{_DURATION}(?:,? and |, | )?){{1,4}})"
+WAIT_PATTERNS: dict[str, str] = {
+    # {"retry_after": 64.57}, 'Retry-After': '30', retry_after_ms=500, "retryDelay": "34s"
+    "field": r"\bretry[ _-]?(?:after|in|delay)[_-]?(?P<unit>ms|millis|milliseconds|s|secs|seconds)?"
+    rf"['\"]?\s?[:=]\s?['\"]?(?:{_DURATION}|(?P<number>[0-9]{{1,15}}(?:\.[0-9]{{1,9}})?)(?![\w.:/-]))",
+    # {"backoff": 10}; without quotes it may be a setting
+    "backoff": r"['\"]backoff['\"]: ?(?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})?)(?![\w.:/-])",
+    # try again in 46.72s, retry your request after 26 seconds, available in 56 seconds, resets in 1h2m
+    "in": r"(?<!not )(?<!never )(?<!on )(?<!to )(?<!connection )\b(?:re-?try|try(?: again)?|available|resets?)"
+    rf"(?: (?:the|your|this) (?:request|operation|call))?(?: again)? (?:in|after) {_SPAN}",
+    # please wait 30 seconds, a wait of 37 seconds is required, wait 5 minutes before the next request
+    "wait": rf"\b(?:please|must|need to|have to|should) wait (?:for )?{_SPAN}|\bwait (?:of |for )?{_SPAN}"
+    r"\s?(?:before|and (?:re)?try|then|between|is required)",
+    # retry after 26
+    "bare": r"(?<!not )(?<!never )(?<!on )\bretry[ -]after (?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})?)"
+    r"(?=[.,;)]?(?:\s|\Z)(?! ?[a-z]))",
+    # try again at 2026-12-01T00:00:00Z, you will regain access on 2026-12-01 at 00:00 UTC
+    "date": r"\b(?:again|re-?try|regain access|resets?|available)\b[a-z ]{0,20} (?:at|on|after|until) "
+    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?:(?:[t ]| at )(?P<time>[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)"
+    r" ?(?P<zone>[+-][0-9]{2}:?[0-9]{2})?)?",
+}
+"""Regular expressions for the wait in a lowercase text, the most exact first. A time without a zone is UTC."""
+
+_WORDS_OF_WAITS = ("retry", "again", "wait", "available", "reset", "backoff", "access on")
+_LIMIT_AND_REQUEST = r"\blimit:? ([0-9][0-9,]{0,15})\b[^.]{0,40}?\brequested:? ([0-9][0-9,]{0,15})\b"
 
 
 class RetryHint(Frozen):
@@ -36,7 +96,7 @@ class RetryHint(Frozen):
     Attributes:
         seconds: How long to wait, at most `MAX_RETRY_AFTER_SECONDS`.
         capped: Whether it asked for longer than that.
-        header: Name of the header, in lowercase.
+        header: Name of the header, in lowercase; ``text`` for a wait in the words of a message or body.
     """
 
     seconds: float
@@ -72,7 +132,7 @@ def rate_limit_hint(
 ) -> RetryHint | None:
     """Return the wait from the first header that has one.
 
-    Retry-After comes first, then its millisecond forms, then the reset headers: RateLimit and RateLimit-Reset,
+    Retry-After comes first, then its millisecond forms, Backoff, and the reset headers: RateLimit and RateLimit-Reset,
     X-RateLimit-Reset as epoch seconds, epoch milliseconds, relative seconds, a duration ("6m0s") or a date, and
     X-RateLimit-Reset-After. A reset counts only if the remaining allowance is 0.
 
@@ -94,6 +154,9 @@ def rate_limit_hint(
         milliseconds = _number(low.get(name))
         if milliseconds is not None:
             return _hint(math.ceil(milliseconds) / 1000, name)
+    backoff = _number(low.get("backoff"))
+    if backoff is not None:
+        return _hint(backoff, "backoff")
     resets = [
         (wait, name)
         for name, value in low.items()
@@ -109,6 +172,15 @@ def allowance_is_exhausted(headers: "Mapping[str, str]") -> bool:
     if any("remaining" in name and "limit" in name and _number(value) == 0 for name, value in headers.items()):
         return True
     return "ratelimit" in headers and _draft_items(headers["ratelimit"]).get("remaining") == 0
+
+
+def stated_retry(headers: "Mapping[str, str]") -> bool | None:
+    """Return whether a header such as X-Should-Retry says that a retry helps; None if there is none."""
+    for name, value in headers.items():
+        low = value.lower() if name.endswith("should-retry") and isinstance(value, str) else ""
+        if low in {"true", "false"}:
+            return low == "true"
+    return None
 
 
 def _hint(seconds: float, header: str) -> RetryHint:
@@ -147,6 +219,9 @@ def _parse_time(value: str) -> float | None:
     text = value.strip()
     if not text or len(text) > _VALUE_LIMIT or not text.isascii() or ":" not in text:
         return None
+    leap = _LEAP_SECOND in text  # legal, but the standard library has no such second
+    if leap:
+        text = text.replace(_LEAP_SECOND, ":59:59")
     try:
         from datetime import UTC, datetime  # noqa: PLC0415  # takes milliseconds to import, and dates are rare
         from email.utils import parsedate_to_datetime  # noqa: PLC0415  # as above
@@ -154,33 +229,138 @@ def _parse_time(value: str) -> float | None:
         parsed = datetime.fromisoformat(text) if text[0].isdigit() else parsedate_to_datetime(text)
         if parsed.tzinfo is None:
             parsed = parsed.replace(tzinfo=UTC)
-        return parsed.timestamp()
+        return parsed.timestamp() + leap
     except Exception:  # noqa: BLE001  # the standard parsers raise five kinds of error for bad dates, and imports can fail too
         return None
 
 
 def _relative_seconds(value: str) -> float | None:
-    """Return the seconds of a duration such as 1s, 6m0s or 120ms."""
+    """Return the seconds of a duration such as 1s, 6m0s, 120ms or 2 minutes and 5 seconds."""
     text = value.strip().lower()
-    if not text or len(text) > _VALUE_LIMIT or re.sub(_DURATION, "", text):
+    if not text or len(text) > _VALUE_LIMIT or re.sub(rf"{_DURATION}|,? and |, | ", "", text):
         return None
-    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(_DURATION, text))
+    return sum(float(number) * _unit_seconds(unit) for number, unit in re.findall(_DURATION, text))
+
+
+def _unit_seconds(unit: str) -> float:
+    """Return the seconds of a unit: ms, seconds, min."""
+    return 0.001 if unit.startswith(("ms", "milli")) else _UNITS[unit[0]]
+
+
+def _policies(value: str) -> list[dict[str, float]]:
+    """Return remaining and reset of each policy in a `RateLimit` field; empty if it is malformed.
+
+    The forms of the IETF drafts are ``limit=10, remaining=0, reset=30`` and ``"default";r=0;t=30``. Of a repeated name
+    the last value counts.
+    """
+    text = value.strip(" \t")
+    if not text or len(text) > HEADER_LIMIT:
+        return []
+    whole: dict[str, float] = {}
+    policies, position = [whole], 0
+    while position < len(text):
+        member = re.compile(_MEMBER, re.ASCII).match(text, position)
+        if member is None:
+            return []
+        position = member.end()
+        parameters: dict[str, float] = {}
+        _add_draft_item(whole, member[1], member[2])
+        for key, item in re.findall(_PARAMETER, member[3], re.ASCII):
+            _add_draft_item(parameters, key, item)
+        policies.append(parameters)
+    return policies
+
+
+def _add_draft_item(items: dict[str, float], key: str | None, item: str) -> None:
+    name = _DRAFT_NAMES.get(key or "")
+    if name is not None:
+        items.pop(name, None)
+        number = _number(item.removeprefix("-"))
+        if number is not None and (number == 0 or item[0] != "-"):  # -0 is 0
+            items[name] = number
 
 
 def _draft_items(value: str) -> dict[str, float]:
-    """Return remaining and reset of the IETF drafts: ``limit=10, remaining=0, reset=30`` and ``"default";r=0;t=30``."""
-    found: dict[str, float] = {}
-    for policy in [value] if ";" not in value else value[:_VALUE_LIMIT].split(","):
-        items: dict[str, float] = {}
-        for part in re.split(r"[;,]", policy[:_VALUE_LIMIT]):
-            key, _, text = part.strip().partition("=")
-            number = _number(text)
-            if number is not None and key in _DRAFT_NAMES:
-                items.setdefault(_DRAFT_NAMES[key], number)
-        exhausted, was_exhausted = items.get("remaining") == 0, found.get("remaining") == 0
-        if not found or (exhausted, items.get("reset", 0.0)) > (was_exhausted, found.get("reset", 0.0)):
-            found = items  # of several policies, the one that is exhausted for longest
-    return found
+    """Return remaining and reset of the policy that is exhausted for longest."""
+    return max(_policies(value), key=lambda items: (items.get("remaining") == 0, items.get("reset", 0.0)), default={})
+
+
+def wait_in_attributes(error: object) -> float | None:
+    """Return the seconds that an attribute of an error asks to wait: a number, a timedelta or a text; else None."""
+    for name, unit in WAIT_ATTRIBUTES.items():
+        seconds = wait_seconds(safe_getattr(error, name))
+        if seconds is not None:
+            return seconds * unit
+    return None
+
+
+def wait_seconds(value: object) -> float | None:
+    """Return the seconds of a number, a timedelta, or a text such as ``30``, ``1m30s`` or a date; else None."""
+    total = safe_getattr(value, "days"), safe_getattr(value, "seconds"), safe_getattr(value, "microseconds")
+    if all(type(part) is int for part in total):  # a timedelta, recognised by its parts
+        days, seconds, microseconds = total
+        value = days * 86400 + seconds + microseconds / 1e6  # type: ignore[operator]  # integers, as checked above
+    found = _seconds_or_date(value, None, clock.wall_clock)
+    if found is None and isinstance(value, str):
+        found = _relative_seconds(value)
+    return found if found is not None and found < _LONGEST_WAIT else None
+
+
+def hint_in_text(text: str, *, now: "WallClock" = clock.wall_clock) -> RetryHint | None:
+    """Return the wait that the words of a message or a body ask for, or None.
+
+    A number without a unit counts as seconds only after ``retry after`` or in a field such as ``"retry_after": 3``.
+    Words without a number ("in a few minutes") are ignored.
+    """
+    text = text[:TEXT_LIMIT].lower()
+    if not any(word in text for word in _WORDS_OF_WAITS):
+        return None
+    for pattern in WAIT_PATTERNS.values():
+        match = re.search(pattern, text, re.ASCII)
+        if match is None:
+            continue
+        groups = match.groupdict()
+        if groups.get("date"):
+            zone = groups["zone"] or "+00:00"
+            timestamp = _parse_time(f"{groups['date']}T{groups['time'] or '00:00'}{zone}")
+            if timestamp is None:
+                continue
+            seconds = max(0.0, timestamp - now())
+        elif groups.get("number"):
+            seconds = float(groups["number"]) * _unit_seconds(groups.get("unit") or "s")
+        else:
+            seconds = sum(float(number) * _unit_seconds(unit) for number, unit in re.findall(_DURATION, match[0]))
+        return _hint(math.ceil(seconds * 1000) / 1000, "text")
+    return None
+
+
+def words_of(subject: object, evidence: "Evidence") -> str:
+    """Return the message of an error or of evidence, and the body; each is read to half of the limit or more."""
+    message = evidence.message or (text_of(subject) if isinstance(subject, BaseException) else "")
+    body = "" if message.startswith(evidence.body) else evidence.body  # the same words are not read twice
+    return f"{message[: TEXT_LIMIT // 2]} {body}"
+
+
+def hint_of_causes(
+    causes: "Iterable[tuple[str, Evidence]]", *, limited: bool, now: "WallClock" = clock.wall_clock
+) -> RetryHint | None:
+    """Return the wait in the headers or the words of the first cause that has one, or None."""
+    for words, evidence in causes:
+        hint = rate_limit_hint(evidence.headers, limited=limited, now=now) if evidence.headers else None
+        hint = hint or hint_in_text(words, now=now)
+        if hint is not None:
+            return hint
+    return None
+
+
+def excess_in_text(text: str) -> str | None:
+    """Return the words that say that a request is larger than the whole limit: ``Limit 9000, Requested 16008``."""
+    text = text[:TEXT_LIMIT]
+    match = re.search(_LIMIT_AND_REQUEST, text, re.ASCII | re.IGNORECASE) if "equested" in text else None
+    if match is None:
+        return None
+    limit, requested = (int(number.replace(",", "")) for number in match.groups())
+    return match[0] if requested > limit else None
 
 
 def _reset_seconds(

@@ -37,10 +37,12 @@ BODY_LIMIT = 4096
 CHAIN_LIMIT = 64
 """Maximum number of causes of an error to follow."""
 _URL_LIMIT = 8192
-_HEADER_LIMIT = 200
-_HEADER_VALUE_LIMIT = 256
+_MAX_HEADERS = 200
+HEADER_LIMIT = 2048
+"""Characters of a header; a longer one is ignored, since half of a number would be another number."""
 
 
+_WAIT_HEADERS = frozenset({"retry-after", "date", "backoff"})
 _CREDENTIAL_NAMES = (
     "api[_-]?key|key|access[_-]?key|access[_-]?token|auth[_-]?token|id[_-]?token|token|auth|application_?id|app_?id|"
     "client[_-]?secret|secret|password|passwd|pwd|signature|sig|x-amz-(?:signature|credential|security-token)|"
@@ -70,7 +72,7 @@ def _header_names(headers: object) -> set[str]:
     try:
         return {
             name.decode("ascii", "replace").lower() if isinstance(name, bytes) else str(name).lower()
-            for name in islice(headers, _HEADER_LIMIT)  # type: ignore[call-overload]  # any mapping; errors are caught
+            for name in islice(headers, _MAX_HEADERS)  # type: ignore[call-overload]  # any mapping; errors are caught
         }
     except Exception:  # headers of any library, or none
         return set()
@@ -151,8 +153,11 @@ def read_headers(headers: object) -> dict[str, str]:
     try:
         for name, value in _items(headers):
             low = _decode(name).lower()
-            if low in {"retry-after", "date"} or "limit" in low or "retry-after" in low:
-                found[low] = _decode(value)[:_HEADER_VALUE_LIMIT]
+            if low in _WAIT_HEADERS or "limit" in low or "retry-after" in low or low.endswith("should-retry"):
+                text = _decode(value)
+                if low == "ratelimit" and low in found:  # a field may be split into several lines
+                    text = f"{found[low]}, {text}"
+                found[low] = text if len(text) <= HEADER_LIMIT else ""
     except Exception:  # any mapping-like object of any library
         return found
     return found
@@ -167,8 +172,10 @@ def header_of(headers: object, name: str) -> str | None:
 
 
 def _items(headers: object) -> "Iterable[tuple[object, object]]":
+    if isinstance(headers, list | tuple):  # pairs, as low-level clients have them
+        return (pair for pair in headers[:_MAX_HEADERS] if isinstance(pair, tuple) and len(pair) == 2)  # noqa: PLR2004
     items = getattr(headers, "items", None)
-    return islice(items(), _HEADER_LIMIT) if callable(items) else ()
+    return islice(items(), _MAX_HEADERS) if callable(items) else ()
 
 
 def _decode(value: object) -> str:

@@ -8,7 +8,9 @@ import re
 import unicodedata
 from functools import cache
 
+from outlast.classify.data_errors import malformed_words
 from outlast.classify.statuses import judge_status
+from outlast.classify.vendor_codes import code_in_text
 from outlast.failure import RETRYABLE, Category, Evidence
 
 TYPE_CHECKING = False
@@ -26,18 +28,21 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         r"insufficient[_ ](?:quota|credits|funds|balance)|credit balance is too low",
         r"(?:quota|dailylimit)exceeded",
         r"(?:daily|monthly|usage|billing|spending) (?:\w+ )?limit\b[\w ]{0,20}\b(?:exceeded|reached|hit)",
+        r"(?:exceeded|reached|hit|over) (?:[\w,]+ ){0,4}(?:daily|weekly|monthly|annual) (?:\w+ ){0,3}(?:limit|quota|cap|allowance)",
         r"payment required",
         "クォータ(?:を|の|が)?(?:超過|超え|上限)",
         "(?:利用|使用|1日の|月間)(?:回数|可能回数|量|枠)?の?(?:上限|制限)(?:に達し|を超)",
     ),
     Category.AUTHENTICATION: (
-        r"(?:password )?authentication (?:failed|failure|error|required|is required)",
-        r"(?:failed|unable) to authenticate|not authenticated",
-        r"unauthori[sz]ed|not authori[sz]ed|authorization (?:failed|required)|invalid_grant|jwt expired|logon denied|ora-01017",
+        r"(?:password )?authentication(?<!temporary authentication) (?:failed|failure|error|required|is required|rejected|refused)",
+        r"(?:failed|unable) to authenticate|not authenticated|(?:must be|not) logged in|access denied for user|permission denied for user",
+        r"unauthori[sz]ed|not authori[sz]ed|authorization (?:failed|required)|invalid_grant|jwt expired|authori[sz]ation violation|logon denied|ora-01017",
         r"(?:invalid|incorrect|wrong|bad|expired|revoked|missing) (?:\w+ )?(?:api[ _-]?key|credentials?|token|password|signature|login)",
         r"(?:api[ _-]?key|credentials?|token|password|signature|session)\b[\w ]{0,12}\b"
         r"(?:invalid|incorrect|expired|revoked|rejected|not valid|do not match|does not match)",
-        r"log ?in (?:required|failed|incorrect)|sign[ -]?in (?:required|to confirm)|permission denied \(publickey",
+        r"(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|email)(?: or | and |/)password",
+        r"user ?name (?:and|or) password not accepted|host key (?:is not|not) trusted|host key verification failed",
+        r"log ?in (?:required|failed|incorrect|denied|refused|rejected)|sign[ -]?in (?:required|to confirm)|permission denied \(publickey",
         "認証(?:に失敗|エラー|が必要|情報が(?:不正|無効))",
         "ログイン(?:が必要|に失敗)",
         "(?:トークン|apiキー|パスワード)(?:の有効期限)?(?:が|は)?(?:無効|不正|期限切れ|切れ|間違|違い)",
@@ -52,15 +57,21 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         r"(?:invalid|malformed) (?:endpoint|base url|dsn|connection string)|unsupported (?:url )?(?:scheme|protocol)|unknown (?:url type|scheme)|no (?:scheme|host) (?:supplied|given)",
         r"(?:api[ _-]?key|environment variable|setting|configuration|credentials?|connection string)\b[\w ]{0,40}\b(?:is |are |was )?"
         r"(?:not set|missing|empty|not configured|not defined|not provided|required)",
+        r"(?:module|library|driver|command|executable|plugin|interpreter|dependency) (?:'?[\w.-]+'? )?(?:is |was )?not found",
+        r"no matching (?:[\w-]+ )?(?:encryption|key exchange|cipher|mac|host key)\b[\w ]{0,20}\bfound|unsupported (?:ssh|tls|ssl|protocol) version",
+        r"no api[ _-]?key (?:was |has been |is )?(?:provided|given|found|set|configured)",
         r"(?:could not|cannot) find a suitable tls ca certificate|must specify one of the following schemes",
         r"misconfigur(?:ed|ation)|not configured|(?:unable to|could not) (?:locate|find|load|resolve) (?:\w+ )?(?:credentials|authentication method)|relation \S+ does not exist|no such (?:table|column|module)",
         "設定(?:が|値が|ファイルが)?(?:不正|無効|見つかり|ありません|されていません|エラー)",
         "(?:apiキー|環境変数)(?: ?[\\w]+ ?)?(?:が|は)?(?:設定されていません|未設定|ありません)",
     ),
     Category.NOT_FOUND: (
-        r"(?<!host )(?<!server )(?<!name )(?<!address )(?:not found|does not exist|doesn't exist|no longer (?:exists|available))",
+        # not about bytes of a file, a host, or a part of a program
+        r"(?=not[ _]found)(?<!host )(?<!hostname )(?<!domain )(?<!['\"`]\W['\"`] )(?<!bytes )(?<!byte )(?<!magic )(?<!signature )(?<!marker )(?<!delimiter )"
+        r"(?<!tag )(?<!footer )(?<!command )(?<!module )(?<!library )(?<!driver )(?<!parameter )(?<!argument )(?<!option )not[ _]found",
+        r"(?=does|no )(?<!parameter )(?<!argument )(?<!option )(?<!setting )(?<!host )(?:does not exist|doesn't exist|no longer (?:exists|available))",
         r"no such (?:file|key|bucket|object|entity|resource|user|page|document|item|record|video|channel)\b",
-        r"(?:has been|was|been) (?:deleted|removed)|video (?:is )?unavailable|private video|video is private|members[- ]only",
+        r"(?=has|was|been)(?<!parameter )(?<!argument )(?<!option )(?<!method )(?<!support )(?<!function )(?:has been|was|been) (?:deleted|removed)(?! (?:in|since|as of) (?:version|release|python|v?\d))|video (?:is )?unavailable|private video|video is private|members[- ]only",
         r"nosuch(?:key|bucket|upload|version)",
         "該当する\\w{0,10}がありません|見つかりません|見つからない|存在しません|存在しない|削除され(?:ました|ています)|非公開",
     ),
@@ -69,15 +80,17 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         r"(?:parameters?|params?|arguments?|requests?|inputs?|values?|fields?)",
         r"(?:parameters?|params?|arguments?|fields?|inputs?)\b[\w '\"]{0,40}\b(?:is|are|was) (?:invalid|required|missing|not valid|unknown)",
         r"(?:parameter|argument|field) (?:missing|required|invalid)|required (?:parameter|argument|field)",
-        r"(?:invalid|illegal|bad) timeout|timeout (?:must|has to|should|parameter)|must be (?:positive|non-?negative|greater than|at least|one of|between)",
+        r"(?:parameter|argument|option)\b[\w '\"]{0,40}\b(?:not found|does not exist|was removed)",
+        r"(?:invalid|illegal|bad) timeout|timeout (?:must|has to|should|parameter)|must be (?:an? )?(?:positive|non-?negative|greater than|at least|one of|between)",
         r"(?:timeouts?|rate limit|connection pool(?: size)?)\b[\w ]{0,30}\b(?:must|has to|should|cannot be|is not valid)\b",
-        r"payload too large|validation (?:failed|error)|unprocessable entity|method not allowed",
+        r"(?:object|payload|message|request|entity|body|file|value|record|key|upload)\b(?: is| was)? too (?:large|big|long)",
+        r"maximum (?:payload|message|request|body)(?: size)? exceeded|validation (?:failed|error)|unprocessable entity|method not allowed",
         "(?:不正|無効)な(?:パラメータ|パラメーター|引数|値|リクエスト|入力)",
         "(?:パラメータ|パラメーター|引数|入力)(?:が|は)?(?:不正|無効|足りません|不足|必須)",
         "必須(?:パラメータ|パラメーター|項目)",
     ),
     Category.INTEGRITY: (
-        r"(?:unique|foreign key|not null|check|primary key|integrity|exclusion) constraint|violates \S+ constraint|duplicate (?:key|entry)",
+        r"(?:unique|foreign key|not null|check|primary key|integrity|exclusion) constraint(?! (?:matching|exists|named))|violates \S+ constraint|duplicate (?:key|entry)",
         r"constraint (?:violation|failed)",
         "(?:一意|外部キー|整合性|not null)制約|重複(?:キー|エントリ)",
     ),
@@ -89,12 +102,14 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         "(?:解析|パース|デコード)(?:に失敗|エラー|できません)|文字化け|不正な(?:json|xml|データ|形式)|形式が正しくありません|文字コードの変換に失敗|データが壊れ",
     ),
     Category.RATE_LIMIT: (
-        r"rate[ -]?limit(?:s|ed|ing)?(?! (?:is|was|are) (?:disabled|off|not)|[ -]?(?:table|column|config|setting|header|parameter|limit|remaining|reset))|rate_limit(?:ed|_exceeded|_reached|_error)|(?:user)?ratelimitexceeded|too many requests|throttl(?:ed|ing)|throttlingexception",
+        r"(?=rate)(?<!exchange )(?<!interest )(?<!tax )(?<!frame )(?<!sample )(?<!bit )(?<!higher )(?<!no )rate[ -]?limit(?:ed|ing)?(?! (?:is|was|are|of|for) (?:disabled|off|not|the|each)|[ -]?(?:table|column|config|setting|header|parameter|limit|remaining|reset))",
+        r"(?:exceed(?:ed|s|ing)?|hit|reached|over|due to|by)\b[\w ]{0,20} rate limits",
+        r"rate_limit(?:ed|_exceeded|_reached|_error)|(?:user)?ratelimitexceeded|too many requests|throttl(?:ed|ing)(?! (?:is|was|are) (?:disabled|off|not)| (?:config|settings?|parameter))|throttlingexception",
         r"slowdown|slow down|api limit (?:reached|exceeded|hit)|request limit exceeded|requests? (?:are )?too (?:fast|frequent)|not a bot",
         "レート(?:制限|リミット)|リクエスト(?:が|数が|回数の|数の)?(?:多すぎ|過多|上限|制限)|アクセスが(?:集中|多すぎ)|アクセス制限中",
     ),
     Category.DATABASE_BUSY: (
-        r"database (?:\w+ )?is locked|table (?:\S+ )?is locked|sqlite_(?:busy|locked)|deadlock(?: detected| found)?|lock wait timeout|lock timeout",
+        r"database (?:\w+ )?is locked|table (?:\S+ )?is locked|sqlite_(?:busy|locked)|deadlock(?: detected| found)?|lock wait timeout|lock timeout|lock request time ?out",
         r"could not (?:serialize|obtain lock)|serialization failure|statement timeout|too many (?:clients|connections)",
         r"remaining connection slots|connection pool (?:is )?(?:exhausted|full)|queuepool limit|database system is (?:starting up|shutting down|in recovery)",
         "接続数(?:が|の)?(?:上限|超過)|データベースが(?:ロック|ビジー)|デッドロック|ロック(?:待ち|の)?(?:タイムアウト|待機)",
@@ -106,13 +121,17 @@ PHRASES: dict[Category, tuple[str, ...]] = {
     ),
     Category.API_TEMPORARY: (
         r"temporar(?:il)?y (?:un ?available|failure(?! in name)|error|overloaded|down|busy)|service (?:is )?(?:temporarily |currently )?unavailable",
-        r"(?:internal server|server) error|bad gateway|gateway time-?out|backend error|overloaded|under maintenance|(?:try|retry) (?:again|your request)\b(?: \w+)?(?: later| soon| shortly)?",
+        # 'server error' after the name of a product is about that product
+        r"internal server error|\A\W*server error|(?:an?|the|with|returned|received|unexpected|remote|upstream|http|unknown|\d{3}) server error|server error(?<=[:(,;-] server error)",
+        r"bad gateway|gateway time-?out|backend error|overloaded(?<!no matching overloaded)(?! (?:function|method|operator|constructor|signature|variant))|under maintenance",
+        r"(?:try|retry)(?: again(?! (?:with|using)\b)| later| your request| the request)\b(?: \w+)?(?: later| soon| shortly)?",
+        r"maximum connections exceeded|no (?:servers?|nodes?|workers?|brokers?|replicas?|backends?|responders?) (?:is |are )?available",
         r"temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
         "一時的(?:に|な)(?:利用|使用|アクセス|エラー|障害|接続|サービス)|メンテナンス中|(?:サーバー|サーバ|内部)(?:の)?エラー|混み合って|しばらく(?:して|経って|待って|時間|お待ち)",
     ),
     Category.NETWORK: (
         # 'timeout' counts if something timed out, not if it is the name of a setting
-        r"timed[ -]?out|time-?out (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
+        r"timed[ -]?out|time-?out(?<!session timeout)(?<!token timeout)(?<!password timeout) (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
         r"(?:connect(?:ion)?|read|write|request|response|socket|operation|server|network|net|query|idle|pool|upstream|handshake|ssl|tls|dns|http|api|rpc|command|call|fetch|download|upload|page|navigation|send|receive|recv|i/o) time-?outs?(?! (?:value|setting|parameter|must|has to|should|is (?:not|invalid)|cannot|of))",
         r"\A\W*time-?out(?=\s*(?:\Z|[:.!,(-]))|(?<=[:(,;-] )time-?out(?=\W*\Z)",
         r"deadline exceeded|no such host|enotfound|eai_again|socket hang up|ora-12(?:170|514|537|541)|no listener",
@@ -122,21 +141,32 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         r"econn(?:reset|refused|aborted)|etimedout|epipe|ehostunreach|enetunreach|eai_again|err_(?:connection|name_not|timed_out|ssl|network)\w*",
         r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|server disconnected|closed (?:the )?connection|socket is closed",
         r"(?:network|host|no route to host|net)\b[\w ]{0,12}\b(?:is )?(?:unreachable|down)|no route to host|unexpected eof|eof occurred|hung up|gone away",
-        r"(?:temporary failure in )?name resolution|name or service not known|nodename nor servname|getaddrinfo|(?:could not|failed to|cannot|can't) resolve(?! (?:the )?(?:authentication|credentials?|dependenc|conflict|import|module|reference|symbol|type))"
-        r"|(?:host|server|name|address) not found|dns (?:lookup|error|failure|resolution)|no address associated|unknown host",
+        r"(?:temporary failure in )?name resolution|name or service not known|nodename nor servname|getaddrinfo|(?:could not|failed to|cannot|can't|unable to) resolve (?:the )?(?:host|address|domain|dns|proxy|server|['\"]?[\w-]+(?:\.[\w-]+)+)",
+        r"(?:host|hostname|domain|server) not found|dns (?:lookup|error|failure|resolution)|no address associated|unknown host",
         r"(?:ssl|tls)\b[\w :]{0,20}\b(?:handshake|error|failure|alert)|remote end closed|incomplete read|proxy error",
         "タイムアウト(?!の?(?:値|設定|秒数|時間|パラメータ)|は|していません)|時間切れ|証明書の検証|接続(?:が|を|に|は)?(?:拒否|切断|リセット|失敗|できません|エラー|タイムアウト)|(?:通信|ネットワーク)(?:エラー|障害|に失敗|が切断)|名前解決|ホスト(?:が|名が|名を)?(?:見つかり|解決)",
     ),
 }
 """Regular expressions for lowercase text, by category; ASCII ones match whole words only."""
 
-_STATUS_PATTERNS = (
+REFUSAL = (
+    r"(?<!temporary )(?:password )?authentication (?:failed|failure|rejected|refused|denied)"
+    r"|log ?(?:in|on) (?:failed|incorrect|denied|refused|rejected)|(?:access|logon|login) denied for (?:user|login)"
+    r"|(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|username) ?(?:or|and|/) ?password"
+    r"|(?:invalid|incorrect|wrong|bad|expired|revoked) (?:api[ _-]?key|credentials?|password|access token|auth token)"
+    r"|user ?name and password not accepted|(?:api key|credentials|password) (?:is |are |was |were )?(?:not valid|invalid|incorrect|rejected|expired)"
+)
+"""An explicit refusal of credentials: the only words that make a lost connection or a 5xx permanent."""
+
+_NOT_AN_AMOUNT = r"(?! ?(?:usd|eur|gbp|jpy|dollars?|euros?|yen|percent|%|rows?|records?|items?|files?|bytes|[km]b|ms|seconds?|points)(?!\w))"
+STATUS_PATTERNS = (
     # HTTP 503, HTTP/1.1 503, status 503, status code: 503, error code 503, code=503, error 503
     r"(?:\bhttp(?:/\d(?:\.\d)?)?(?: error)?(?: status)?(?: code)?(?=[\s:=#]|[^\x00-\x7f]|\d{3})|\bstatus(?:[ _]?code)?|\berror(?: code)?|\bresponse(?: code)?|(?<!exit )\bcode|"
     r"(?:ステータス|エラー)(?:コード)?)"
-    r"(?:['\"]?\s*[:=#]\s*|\s+|(?<=[^\x00-\x7f])|(?<=http))[\[('\"]?(?P<named>[1-5]\d\d)(?![\w]|[.,:/-]\w)",
+    r"(?:['\"]?\s*[:=#]\s*|\s+|(?<=[^\x00-\x7f])|(?<=http))[\[('\"]?(?P<named>[1-5]\d\d)(?![\w]|[.,:/-]\w)"
+    + _NOT_AN_AMOUNT,
     # failed: 503, failed with 404
-    r"\bfailed(?: with|:) (?P<failed>[45]\d\d)(?![\w]|[.,:/-]\w)",
+    r"\bfailed(?: with|:) (?P<failed>[45]\d\d)(?![\w]|[.,:/-]\w)" + _NOT_AN_AMOUNT,
     # 503エラー
     r"(?<![\w./:-])(?P<japanese>[45]\d\d)(?= ?エラー)",
     # returned 503, got 503 from …; a count of things is not a status
@@ -175,7 +205,18 @@ def _address_pattern() -> re.Pattern[str]:
 
 @cache
 def _status_pattern() -> re.Pattern[str]:
-    return re.compile("|".join(_STATUS_PATTERNS), re.ASCII)
+    return re.compile("|".join(STATUS_PATTERNS), re.ASCII)
+
+
+@cache
+def _refusal_pattern() -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{REFUSAL})(?!\w)", re.ASCII)
+
+
+def refusal_in(text: str) -> str | None:
+    """Return the words of a text that refuse credentials, or None."""
+    match = _refusal_pattern().search(text[:TEXT_LIMIT].lower())
+    return match[0] if match else None
 
 
 def status_in_text(text: str) -> int | None:
@@ -196,6 +237,9 @@ def read_text(text: str) -> "Iterator[tuple[Category, str, int | None]]":
         Category, the matched words or rule name, and the HTTP status if the text contains one.
     """
     text = text[:TEXT_LIMIT]
+    coded = code_in_text(text)
+    if coded is not None:
+        yield coded[0], coded[1], None
     ascii_only = text.isascii()
     text = text.lower() if ascii_only else unicodedata.normalize("NFKC", text).lower()
     if "/" in text or "\\" in text or "@" in text:
@@ -203,10 +247,14 @@ def read_text(text: str) -> "Iterator[tuple[Category, str, int | None]]":
     status = status_in_text(text)
     judged = judge_status(Evidence(http_status=status, body=text)) if status is not None else None
     readings = [(judged[0], judged[1], status)] if judged else []
+    if (malformed := malformed_words(text)) is not None:
+        readings.append((Category.DATA, malformed, None))
     for category, bounded, others in _compiled_phrases():
         if category is Category.ACCESS_DENIED and judged and judged[0] is Category.RATE_LIMIT:
             continue  # the 'Forbidden' of a 403 that is really a rate limit
         match = bounded.search(text) or (None if ascii_only or others is None else others.search(text))
         if match:
             readings.append((category, match[0], None))
+    if judged and judged[0] in RETRYABLE and not _refusal_pattern().search(text):
+        yield readings.pop(0)  # other words do not make a 5xx permanent
     yield from sorted(readings, key=lambda reading: reading[0] in RETRYABLE)

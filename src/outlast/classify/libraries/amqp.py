@@ -33,16 +33,18 @@ _NOT_ALLOWED = (
 )
 
 
+def judge_reply(code: int, text: str) -> Category:
+    """Return the category of a known reply code; the text of a 530 shows whether it is about permissions or a limit."""
+    special = judge_words(text[:1024], _NOT_ALLOWED) if code == 530 else None  # 'not allowed'
+    return special or REPLIES[code]
+
+
 def read_reply(error: object) -> Found:
-    """The broker's reply code; the text of a 530 shows whether it is about permissions or a connection limit."""
+    """The broker's reply code."""
     code = safe_int(error, "reply_code")
-    if code not in REPLIES:
+    if code is None or code not in REPLIES:
         return None
-    category = REPLIES[code]
-    if code == 530:  # 'not allowed'
-        text = (safe_str(error, "reply_text") or "")[:1024]
-        category = judge_words(text, _NOT_ALLOWED) or category
-    return Evidence(category=category, code=str(code))
+    return Evidence(category=judge_reply(code, safe_str(error, "reply_text") or ""), code=str(code))
 
 
 LIBRARY = Library(

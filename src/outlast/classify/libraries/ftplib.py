@@ -25,7 +25,11 @@ _TEXT_LIMIT = 2048
 
 def read_reply(error: object) -> Found:
     """The server's reply code at the start of the text."""
-    text = text_of(error)
+    return judge_reply(text_of(error))
+
+
+def judge_reply(text: str) -> Evidence | None:
+    """Return the evidence of a reply, which begins with its code; None if it does not."""
     code = text[:3]
     if not (code.isascii() and code.isdigit()):
         return None

@@ -1,0 +1,74 @@
+"""Exhausted quotas: usage limits and billing texts of language-model and cloud providers, and when they reset.
+
+A quota does not come back within minutes, so a retry does not help; a rate limit does. A text about a limit per second,
+minute or hour, or with a short wait, is a rate limit.
+"""
+
+import re
+
+from outlast.classify.safe_access import read_response, safe_getattr
+from outlast.failure import Category, Evidence
+
+_WORDS = ("quota", "limit", " cap", "credit", "billing", "balance", "trial", "spend", "regain access")
+_PERIOD = r"(?:daily|weekly|monthly|yearly|annual)"
+
+QUOTA_TEXTS: tuple[str, ...] = (
+    r"\bregain access on\b",
+    r"\b(?:reached|exceeded|hit|over) (?:your|the|its) (?:specified )?(?:api )?(?:usage|spend(?:ing)?|billing|credit|plan) (?:limits?|cap|quota)\b",
+    rf"\b(?:exceeded|reached|hit)\b[\w ']{{0,30}}\b{_PERIOD} (?:\w+ ){{0,2}}(?:limit|quota|cap|allowance)\b",
+    rf"\b{_PERIOD} (?:\w+ ){{0,3}}(?:limit|quota|cap|allowance)\b[\w ]{{0,20}}\b(?:exceeded|reached|exhausted|hit)\b",
+    rf"\b(?:cap|limit|quota) exceeded: {_PERIOD}\b",
+    r"\blimited to [\d,.]+ [\w ]{1,30}(?:/|per|a) ?(?:day|week|month|year)\b",
+    r"\b(?:credits?|prepaid|account) balance is (?:too low|insufficient|exhausted|negative)\b",
+    r"\b(?:run|ran|is|are) out of (?:\w+ )?credits\b|\b(?:no|not enough|insufficient) (?:\w+ )?credits? (?:left|remaining|available|balance)\b",
+    r"\b(?:insufficient[_ ]quota|billing[_ ]hard[_ ]limit[_ ]reached|billing[_ ]not[_ ]active|usagecapexceeded)\b",
+    r"\b(?:exceeded|used up|exhausted) (?:your|the) (?:free|trial|included|remaining|current|assigned) (?:\w+ )?(?:quota|credits?|tier|usage|allowance)\b",
+    r"\b(?:add|purchase|buy|top up) (?:more |your )?credits\b",
+    r"\btotalrequests limit exceeded\b|\b(?:24[- ]hour|per[- ]day) (?:\w+ )?limit (?:has been )?(?:exceeded|reached)\b",
+)
+"""Lowercase texts that mean an exhausted quota, whatever the status."""
+
+_SHORT = (
+    r"per[ _-]?(?:\d+ ?)?(?:second|minute|hour)|/ ?(?:s|sec|min|minute|hour)\b|\b(?:rpm|tpm)\b|"
+    r"(?:retry|try again|wait)\b[\w ]{0,12}\b\d+(?:\.\d+)? ?(?:ms|s|m|min|sec|seconds?|minutes?)(?![a-z])"
+)
+_RESET = (
+    r"\b(?:regain access|resets?|renews?|available again|try again|retry)\b[\w ]{0,20}?\b(?:on|at|after|until) "
+    r"(\d{4}-\d\d-\d\d)(?:[t ]| at )?(\d\d:\d\d(?::\d\d)?)?"
+)
+_TEXT_LIMIT = 2048
+_SERVER_ERROR = 500
+
+
+def quota_is_exhausted(text: str) -> bool:
+    """Return whether a text says that a quota for longer than an hour is exhausted."""
+    text = text[:_TEXT_LIMIT].lower()
+    if not any(word in text for word in _WORDS) or not any(re.search(pattern, text) for pattern in QUOTA_TEXTS):
+        return False
+    return not is_short(text)
+
+
+def is_short(text: str) -> bool:
+    """Return whether a text speaks of a limit per second, minute or hour, or of a short wait."""
+    return re.search(_SHORT, text[:_TEXT_LIMIT].lower()) is not None
+
+
+def reset_header(text: str) -> dict[str, str]:
+    """Return the time at which a quota resets as a header, in UTC, so that it is compared and capped like any other."""
+    found = re.search(_RESET, text[:_TEXT_LIMIT].lower())
+    return {"retry-after": f"{found[1]}T{found[2] or '00:00'}+00:00"} if found else {}
+
+
+def read_quota(error: BaseException, text: str) -> tuple[Category, str, Evidence] | None:
+    """Return category, rule and evidence of an error about an exhausted quota, or None; a 5xx stays temporary."""
+    evidence = read_response(safe_getattr(error, "response")) or read_response(error) or Evidence()
+    if (evidence.http_status or 0) >= _SERVER_ERROR:
+        return None
+    body = evidence.body
+    if not body and isinstance(own := safe_getattr(error, "body"), str | dict):
+        body = str(own)
+    stated = next((each for each in (text, body) if quota_is_exhausted(each)), None)
+    if stated is None:
+        return None
+    headers = {**reset_header(stated), **evidence.headers}
+    return Category.QUOTA_EXHAUSTED, "text about an exhausted quota", evidence.replace(headers=headers)

@@ -1,0 +1,498 @@
+"""Error numbers and names that whole families of clients share: databases, brokers, directories, mail, transfers.
+
+A family is recognised by the shape of the evidence, not by the library: a prefix in the text (``ORA-00054``), the
+protocol's name in the class or module of the error (``smtp``, ``ldap``) with a number in a known attribute, or
+attributes that only this family has. Attributes are only read, never called.
+"""
+
+import re
+from importlib import import_module
+
+from outlast.classify.codes import categories_by_name, judge_sqlstate, judge_words
+from outlast.classify.libraries import entry_of
+from outlast.classify.quota import read_quota
+from outlast.classify.rpc_status import RPC_STATUSES
+from outlast.classify.safe_access import safe_getattr, safe_int, safe_item, safe_str, text_of
+from outlast.failure import RETRYABLE, Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    Code = tuple[str, Category]
+    Found = tuple[Category, str, Evidence]
+    Table = Mapping[int, Category] | str
+
+_C = Category
+TEXT_LIMIT = 2048
+"""Characters of a message that are searched for codes."""
+_CODE_LIMIT = 100
+
+
+def _names(table: str) -> dict[str, Category]:
+    """Return the category by name, from a table such as ``network: A B; data: C``."""
+    rows = (row.partition(": ") for row in table.split("; "))
+    return categories_by_name({Category(category): names for category, _, names in rows})
+
+
+def _numbers(table: str) -> dict[int, Category]:
+    """Return the category by number, from a table such as ``network: 5-7 12; data: 61``."""
+    found: dict[int, Category] = {}
+    for each, category in _names(table).items():
+        first, _, last = each.partition("-") if each[0] != "-" else (each, "", "")
+        found.update(dict.fromkeys(range(int(first), int(last or first) + 1), category))
+    return found
+
+
+ORACLE = _numbers(
+    "database_busy: 18 20 51 54 60 104 1033 1034 1089 1090 1092 1555 2049 4020 4021 4068 8176 8177 12516 12518-12520 "
+    "12526-12528 25402 25408 30006; network: 28 1012 2396 3113 3114 3135 12152 12153 12157 12170 12203 12535 12537 "
+    "12541 12543 12545 12547 12560 12570 12571 12606 12609 17002 17008 17410 28547 29024; system: 257 1115 1652-1655 "
+    "1683 1691 4030 4031 19502 19809 27072; quota_exhausted: 1536; authentication: 1004 1005 1017 1031 1045 1918 "
+    "28000 28001 28003 28009 41900; configuration: 439 904 942 1435 2019 2289 4043 12154 12162 12504 12505 12514 "
+    "12521 12533 16000 28040; integrity: 1 1400 1402 1407 2290-2292; not_found: 1403; data: 1401 1422 1426 1427 1438 "
+    "1476 1722 1830 1839-1843 1847 1858 1861 6502 12899 31011 40441; invalid_parameters: 900-903 905-941 943-999 "
+    "1008 1036 1039 1747 1756 1789 1790 6550 6553 12801; unknown: 1013"
+)
+"""Category by number of an Oracle error (``ORA-00054``)."""
+
+ORACLE_DRIVER = _numbers(
+    "network: 1001 4011 4024 6000 6002 6004 6005; database_busy: 4005; configuration: 2049 3000-3999 4000 4001 "
+    "4017-4022 4026 4027 6001 6003; invalid_parameters: 2000-2048 2050-2999 4008-4010"
+)
+"""Category by number of an error of Oracle's thin driver (``DPY-6005``)."""
+
+SQL_SERVER = _numbers(
+    "database_busy: 921 922 927 976 978 982 983 1204 1205 1222 3960 3961 3966 4221 6005 8645 8651 14355 17809 17810 "
+    "18401 18461 40197 40549-40553 40613 41301 41302 41305 41325 41839; rate_limit: 10928 10929 40501 49918-49920; "
+    "network: -2 53 64 233 258 10053 10054 10060 10061 11001 17189 17830 20002-20004 20006 20009 20017 20047 40143; "
+    "system: 701 802 823-825 1101 1105 9002; quota_exhausted: 40544; authentication: 229 230 262 297 300 916 15247 "
+    "18450-18452 18456 18470 18486-18488 20014 40532; access_denied: 40615; configuration: 195 207 208 911 1088 2812 "
+    "3701 3906 4060 4063 4064 4121 4902; integrity: 515 547 2601 2627 3726; data: 220 232 235 241 242 244 245 248 "
+    "295 296 512 517 1007 2628 8114 8115 8134 8152; invalid_parameters: 102-120 128 130 134 137 141 145 147 156 170 "
+    "174 178 201 205 206 209 213 544 1038 2714 4104 8120 8144-8146 8178"
+)
+"""Category by number of an SQL Server error."""
+
+DB2 = _numbers(
+    "database_busy: 904 905 911 913 952 1040; network: 1224 1229 30080 30081; system: 289 954 964 968; "
+    "authentication: 551 552 1092 30082; configuration: 204 206 440 1013 1031 30061; integrity: 407 530 531 532 545 "
+    "803; data: 180 181 302 304 413 420 433 802; invalid_parameters: 7 10 103 104 117 199 313 408 601"
+)
+"""Category by number of a DB2 error (``SQL0911N``, ``SQLCODE=-911``)."""
+
+SNOWFLAKE = _numbers(
+    "database_busy: 625 626 629 630 639 300005 370001; network: 250001-250003 290404 290500 290503 290504; "
+    "authentication: 3001 250005 250006 390100 390101 390103-390106 390110-390115 390144 390186 390189 390195 390318 "
+    "390422 394304 394507; configuration: 606 904 2003 2043 90105 90106 250004 251005 251006 390201; integrity: "
+    "100072; data: 100035 100038-100040 100046 100051 100069 100071 100078 100132 100183; invalid_parameters: 1003 "
+    "1007 1044 2002 2028; quota_exhausted: 90073 90074; unknown: 604"
+)
+"""Category by number of a Snowflake error (``002003 (42S02)``)."""
+
+CLICKHOUSE = _numbers(
+    "database_busy: 159 160 202 203 236 242 252 254 285 286 289 319 341 373 439 473 529 999; "
+    "network: 3 95 96 198 199 209 210 212 279 1000; system: 173 241 243 425; quota_exhausted: 201; "
+    "authentication: 192-194 497 516; configuration: 16 46 47 60 81 115 139 164 344; integrity: 40 "
+    "469; data: 6 26 27 32 33 38 41 69 70 72 117 131 321 349 432 441 467 636; invalid_parameters: 8 10 15 20 35 36 "
+    "42 43 44 50 53 57 62 63 82 130 158 162 168 179 184 215 307 351 352 386 395 396; unknown: 394"
+)
+"""Category by number of a ClickHouse error (``Code: 60. DB::Exception``)."""
+
+CURL = _numbers(
+    "network: 5-7 12 16 18 28 34 35 45 51 52 55 56 60 65 80 83 91-93 95-97 99; api_temporary: 11 89; system: 23 27 "
+    "70; authentication: 67 86 94; access_denied: 9; configuration: 1-4 41 48 53 54 58 59 64 66 77 82 90 98; "
+    "not_found: 19 37 39 78; data: 8 13 14 47 61 63 85 88; invalid_parameters: 17 25 26 30 31 33 36 43 68 69 71-74 "
+    "79; unknown: 42"
+)
+"""Category by libcurl's number."""
+
+RESOLVER = _numbers("network: 1-6 10-14; system: 15; invalid_parameters: 7-9 17-20; unknown: 16 24")
+"""Category by number of a c-ares error; a name that does not resolve is a network error, as everywhere."""
+
+_LDAP_NAMES = _names(
+    "database_busy: 3:timeLimitExceeded 51:busy; api_temporary: 52:unavailable 80:other; network: -1:serverDown "
+    "81:serverDown -5:timeout 85:timeout -11:connectError 91:connectError; authentication: 8:strongerAuthRequired "
+    "48:inappropriateAuthentication 49:invalidCredentials 50:insufficientAccessRights; configuration: "
+    "7:authMethodNotSupported 10:referral 12:unavailableCriticalExtension 13:confidentialityRequired 54:loopDetect; "
+    "not_found: 16:noSuchAttribute 32:noSuchObject 33:aliasProblem; integrity: 19:constraintViolation "
+    "20:attributeOrValueExists 66:notAllowedOnNonLeaf 68:entryAlreadyExists; invalid_parameters: 2:protocolError "
+    "4:sizeLimitExceeded 11:adminLimitExceeded 17:undefinedAttributeType 18:inappropriateMatching "
+    "21:invalidAttributeSyntax 34:invalidDNSyntax 53:unwillingToPerform 64:namingViolation 65:objectClassViolation "
+    "67:notAllowedOnRDN 69:objectClassModsProhibited 87:filterError -7:filterError -9:paramError 89:paramError"
+)
+LDAP = {int(pair.partition(":")[0]): (pair.partition(":")[2], category) for pair, category in _LDAP_NAMES.items()}
+"""Name and category by LDAP result code; negative ones are those of OpenLDAP's client."""
+
+MQTT = _numbers(
+    "network: 141 142 156 160; api_temporary: 128 131 136 137 139 152; rate_limit: 147 150 159; quota_exhausted: "
+    "151; authentication: 134 135 140; access_denied: 138; configuration: 132 154 155 157 158 161 162; data: 129 130 "
+    "153; invalid_parameters: 133 143-146 148 149"
+)
+"""Category by MQTT 5 reason code."""
+
+MQTT_TEXTS = {
+    _C.AUTHENTICATION: r"bad user ?name or password|not authori[sz]ed",
+    _C.INVALID_PARAMETERS: r"identifier rejected|client identifier|invalid function arguments|too large",
+    _C.NETWORK: r"not currently connected|connection was (?:lost|refused)|connection refused|tls error|network protocol",
+    _C.API_TEMPORARY: r"server (?:is )?(?:unavailable|busy)|queue is full",
+}
+"""Category by the text of the smaller numbers, which mean different things to client and broker."""
+
+SSH = _numbers(
+    "access_denied: 1; network: 5 6 10; configuration: 2 3 8; api_temporary: 7 12; authentication: 9 13-15; unknown: 11"
+)
+"""Category by reason of an SSH disconnection (RFC 4253)."""
+
+SFTP = _numbers(
+    "network: 6 7; not_found: 2 10; access_denied: 3 12; system: 14; quota_exhausted: 15; database_busy: 17; data: "
+    "5; integrity: 11; configuration: 8; invalid_parameters: 9 18-21 23 24"
+)
+"""Category by SFTP status code."""
+
+JSON_RPC = _numbers("data: -32700; invalid_parameters: -32600 -32601 -32602; api_temporary: -32603")
+"""Category by number of a JSON-RPC error."""
+
+QUERY_ENGINE = _names(
+    "database_busy: QUERY_QUEUE_FULL CLUSTER_OUT_OF_MEMORY TRANSACTION_CONFLICT EXCEEDED_TIME_LIMIT "
+    "INSUFFICIENT_RESOURCES; api_temporary: INTERNAL_ERROR EXTERNAL SERVER_STARTING_UP SERVER_SHUTTING_DOWN; "
+    "authentication: PERMISSION_DENIED; configuration: CATALOG_NOT_FOUND SCHEMA_NOT_FOUND TABLE_NOT_FOUND "
+    "COLUMN_NOT_FOUND FUNCTION_NOT_FOUND NOT_SUPPORTED; integrity: CONSTRAINT_VIOLATION; data: INVALID_CAST_ARGUMENT "
+    "NUMERIC_VALUE_OUT_OF_RANGE DIVISION_BY_ZERO SUBQUERY_MULTIPLE_ROWS; invalid_parameters: USER_ERROR "
+    "EXCEEDED_GLOBAL_MEMORY_LIMIT EXCEEDED_LOCAL_MEMORY_LIMIT EXCEEDED_CPU_LIMIT EXCEEDED_SCAN_LIMIT; unknown: "
+    "USER_CANCELED ADMINISTRATIVELY_KILLED"
+)
+"""Category by error name, else by error type, of Trino, Presto and Athena."""
+
+GRAPH = (
+    (r"RateLimit", _C.RATE_LIMIT),
+    (r"\.Security\.", _C.AUTHENTICATION),
+    (r"\.ConstraintV", _C.INTEGRITY),
+    (r"\.DatabaseNotFound|\.ProcedureNotFound|\.IndexNotFound", _C.CONFIGURATION),
+    (r"TransientError\.|\.NotALeader|\.DeadlockDetected", _C.DATABASE_BUSY),
+    (r"ClientError\.", _C.INVALID_PARAMETERS),
+    (r"DatabaseError\.", _C.UNKNOWN),
+)
+"""Category by part of a Neo4j status code; the first part that matches decides."""
+
+_BROKER_NAMES = (
+    "ACCESS_REFUSED:403 NOT_FOUND:404 RESOURCE_LOCKED:405 PRECONDITION_FAILED:406 CONNECTION_FORCED:320 FRAME_ERROR:501 "
+    "SYNTAX_ERROR:502 COMMAND_INVALID:503 CHANNEL_ERROR:504 UNEXPECTED_FRAME:505 RESOURCE_ERROR:506 NOT_ALLOWED:530 "
+    "NOT_IMPLEMENTED:540 INTERNAL_ERROR:541"
+)
+BROKER_REPLIES = {pair.partition(":")[0]: int(pair.partition(":")[2]) for pair in _BROKER_NAMES.split()}
+"""AMQP reply code by its name at the start of a broker's text."""
+
+MAILBOX = _names(
+    "api_temporary: UNAVAILABLE INUSE IN-USE SYS/TEMP SERVERBUG; rate_limit: LIMIT THROTTLED LOGIN-DELAY; "
+    "quota_exhausted: OVERQUOTA; authentication: AUTHENTICATIONFAILED AUTHORIZATIONFAILED EXPIRED AUTH WEBALERT "
+    "NOPERM; configuration: PRIVACYREQUIRED CONTACTADMIN SYS/PERM; not_found: NONEXISTENT TRYCREATE; integrity: "
+    "ALREADYEXISTS EXPUNGEISSUED; data: CORRUPTION PARSE BADCHARSET; invalid_parameters: CANNOT CLIENTBUG TOOBIG"
+)
+"""Category by IMAP or POP3 response code (``[UNAVAILABLE]``)."""
+
+SEARCH = _names(
+    "rate_limit: es_rejected_execution_exception rejected_execution_exception circuit_breaking_exception; "
+    "database_busy: search_context_missing_exception; api_temporary: master_not_discovered_exception "
+    "process_cluster_event_timeout_exception no_shard_available_action_exception unavailable_shards_exception "
+    "cluster_manager_not_discovered_exception node_not_connected_exception; authentication: security_exception; "
+    "not_found: index_not_found_exception resource_not_found_exception document_missing_exception; configuration: "
+    "index_closed_exception; integrity: resource_already_exists_exception; data: mapper_parsing_exception "
+    "document_parsing_exception strict_dynamic_mapping_exception; invalid_parameters: parsing_exception "
+    "illegal_argument_exception x_content_parse_exception query_shard_exception action_request_validation_exception "
+    "invalid_index_name_exception"
+)
+"""Category by error type of Elasticsearch and OpenSearch."""
+
+NATS = {
+    _C.AUTHENTICATION: r"authori[sz]ation violation|permissions violation|authentication (?:expired|revoked|timeout)",
+    _C.INVALID_PARAMETERS: r"maximum payload|invalid (?:publish )?subject|bad subject",
+    _C.DATABASE_BUSY: r"maximum (?:account active )?connections exceeded",
+    _C.API_TEMPORARY: r"no responders|slow consumer",
+    _C.NETWORK: r"no servers available|stale connection|connection closed|outbound buffer limit|timeout",
+}
+"""Category by the text that a NATS server or client sends."""
+
+
+CLASS_NAMES: tuple[tuple[Category, str], ...] = (
+    (
+        _C.CONFIGURATION,
+        r"ConfigException|InsecureTransport|^NotSupportedError$|(?:Unsupported|Unknown)(?:Protocol|Scheme|Driver|Dialect)",
+    ),
+    (_C.NOT_FOUND, r"[a-z]LookupError$|^InvalidPath"),
+    (_C.DATA, r"^Data(?:Error|Exception)$"),
+    (
+        _C.INVALID_PARAMETERS,
+        r"^ProgrammingError$|(?:Template|Query|Filter|S[Qq][Ll]|GraphQL|Expression|Selector|XPath|Statement)\w*Syntax\w*|Undefined(?:Error|Variable)|"
+        r"Bad(?:Subject|Cron|Command|Option|Argument|Query)\w*|Illegal(?:Input|Argument|State)\w*|Unknown(?:Command|Type|Operation)|"
+        r"Invalid(?:Filter|Query|Name|\w+Name|Operation|Expression|Subject|Topic|Key)(?:Error|Exception)?$|Max(?:imum)?Payload|TooLarge",
+    ),
+    (_C.API_TEMPORARY, r"NoResponders|(?:Server|Service|Node|Cluster|Broker|Vault)Down"),
+    (
+        _C.NETWORK,
+        r"No(?:Servers|Hosts|Nodes|Brokers)(?:Error|Exception)?$|No(?:Server|Host|Node|Broker)s?Available|Socket(?:Open|Closed|Receive|Send)\w*|CommunicationError|"
+        r"UnexpectedClose|SessionTerminated|NeverReceived",
+    ),
+)
+"""Patterns of class names that families of clients share, PEP 249's among them, by category."""
+
+
+def _judge_texts(table: "Mapping[Category, str]", text: str) -> "Code | None":
+    found = ((re.search(pattern, text, re.IGNORECASE), category) for category, pattern in table.items())
+    return next(((match[0].lower(), category) for match, category in found if match), None)
+
+
+def _worst(found: "list[Code]") -> "Code | None":
+    """Return the first permanent code, else the first one."""
+    return min(found, key=lambda pair: pair[1] in RETRYABLE, default=None)
+
+
+def _library(file: str) -> "Any":
+    """Return the file of a described library; it is read only if an error needs it."""
+    return import_module(f"outlast.classify.libraries.{file}")
+
+
+def _resolve_table(table: "Table") -> "Mapping[int, Category]":
+    """Return a table, or that of a described library, named like ``pymysql.NUMBERS``."""
+    if not isinstance(table, str):
+        return table
+    file, _, name = table.partition(".")
+    found: Mapping[int, Category] = getattr(_library(file), name)
+    return found
+
+
+def _by_number(pattern: str, table: "Table") -> "Callable[[str], Code | None]":
+    def read(text: str) -> "Code | None":
+        found = re.search(pattern, text)
+        number = next(filter(None, found.groups()), "") if found else ""
+        category = _resolve_table(table).get(int(number)) if number else None
+        return (number, category) if category is not None else None
+
+    return read
+
+
+def _by_name(pattern: str, table: "Mapping[str, Category]") -> "Callable[[str], Code | None]":
+    def read(text: str) -> "Code | None":
+        return _worst([(name, table[name]) for name in re.findall(pattern, text)[:20] if name in table])
+
+    return read
+
+
+def _oracle(text: str) -> "Code | None":
+    codes = re.findall(r"\b(ORA|DPY)-(\d{4,5})\b", text)[:20]
+    tables = {"DPY": ORACLE_DRIVER, "ORA": ORACLE}
+    found = [(f"{prefix}-{each}", tables[prefix].get(int(each))) for prefix, each in codes]
+    return _worst([(code, category) for code, category in found if category is not None])
+
+
+def _sqlstate(text: str) -> "Code | None":
+    found = re.search(r"\bSQLSTATE(?:\[|[=:]\s?| )'?([0-9A-Z]{5})\b", text)
+    category = judge_sqlstate(found[1], text) if found and found[1] not in {"HY000", "00000"} else None
+    return (found[1], category) if found and category else None
+
+
+def _snowflake(text: str) -> "Code | None":
+    found = re.search(r"(?m)^(\d{6}) \(([0-9A-Z]{5}|None)\)", text)
+    category = (SNOWFLAKE.get(int(found[1])) or judge_sqlstate(found[2])) if found else None
+    return (found[1], category) if found and category else None
+
+
+def _query_engine(text: str) -> "Code | None":
+    found = re.search(r"\btype=([A-Z_]+), name=([A-Z_0-9]+)", text)
+    category = QUERY_ENGINE.get(found[2], QUERY_ENGINE.get(found[1])) if found else None
+    return (found[2], category) if found and category else None
+
+
+def _graph(text: str) -> "Code | None":
+    found = re.search(r"\bNeo\.\w+\.\w+\.\w+", text)
+    category = judge_words(found[0], GRAPH) if found else None
+    return (found[0], category) if found and category else None
+
+
+def _search_engine(text: str) -> "Code | None":
+    if re.search(r"cluster_block_exception.{0,500}(?:/12/|flood-stage)", text):  # no writes while its disk is full
+        return "cluster_block_exception", _C.SYSTEM
+    return _by_name(r"\b[a-z_]{4,60}_exception\b", SEARCH)(text)
+
+
+def _broker(text: str) -> "Code | None":
+    found = re.search(r"\b([A-Z]+_[A-Z]+) - ", text)
+    if found is None or found[1] not in BROKER_REPLIES:
+        return None
+    return found[1], _library("amqp").judge_reply(BROKER_REPLIES[found[1]], text)
+
+
+def _mail(text: str) -> "Code | None":
+    """Return the reply code before an enhanced status code (RFC 3463) of the same class, and its category."""
+    replies = re.findall(r"(?<![\w.])(([45])\d\d)[\s,'\"b:-]{1,5}(\2\.\d{1,3}\.\d{1,3}\b[^'\"\n]{0,200})", text)[:20]
+    return _worst([(code, _library("mail").judge_reply(int(code), reply).category) for code, _, reply in replies])
+
+
+def _nats(text: str) -> "Code | None":
+    return _judge_texts(NATS, text) if text.startswith("nats: ") else None
+
+
+TEXT_CODES: "tuple[tuple[str, str, Origin, Callable[[str], Code | None]], ...]" = (
+    ("ORA-", "Oracle", Origin.DB, _oracle),
+    ("DPY-", "Oracle", Origin.DB, _oracle),
+    ("Msg ", "SQL Server", Origin.DB, _by_number(r"\bMsg (\d{3,5}), Level \d", SQL_SERVER)),
+    ("[SQL Server]", "SQL Server", Origin.DB, _by_number(r"\[SQL Server\].{0,1500}?\((\d{2,5})\) \(SQL", SQL_SERVER)),
+    ("SQL", "DB2", Origin.DB, _by_number(r"\bSQL(\d{4,5})N\b|\bSQLCODE\s?[=:]\s?-(\d{3,5})\b", DB2)),
+    ("DB::", "ClickHouse", Origin.DB, _by_number(r"\b[Cc]ode:\s(\d{1,4})\b", CLICKHOUSE)),
+    ("ERROR ", "MySQL", Origin.DB, _by_number(r"\bERROR (\d{4}) \([0-9A-Z]{5}\)", "pymysql.NUMBERS")),
+    (" (", "Snowflake", Origin.DB, _snowflake),
+    ("SQLSTATE", "SQLSTATE", Origin.DB, _sqlstate),
+    ("Neo.", "Neo4j", Origin.DB, _graph),
+    ("name=", "query engine", Origin.DB, _query_engine),
+    ("_exception", "search engine", Origin.DB, _search_engine),
+    (" - ", "AMQP", Origin.MESSAGING, _broker),
+    ("nats: ", "NATS", Origin.MESSAGING, _nats),
+    ("StatusCode.", "gRPC", Origin.RPC, _by_name(r"\bstatus(?:_code)? ?[=:] ?<?StatusCode\.([A-Z_]+)\b", RPC_STATUSES)),
+    ("curl: (", "curl", Origin.NETWORK, _by_number(r"\bcurl: \((\d{1,2})\)", CURL)),
+    (".", "mail reply", Origin.MAIL, _mail),
+)
+"""What a text must contain, the family's name and origin, and the function that finds its code."""
+
+
+def code_in_text(text: str) -> "Found | None":
+    """Return category, rule and evidence of the first code of a known family in a text, or None."""
+    text = text[:TEXT_LIMIT]
+    for needle, family, origin, read in TEXT_CODES:
+        if needle in text and (found := read(text)) is not None:
+            return _finding(family, origin, found)
+    return None
+
+
+def _finding(family: str, origin: Origin, code: "Code") -> "Found":
+    evidence = Evidence(origin=origin, category=code[1], code=code[0][:_CODE_LIMIT])
+    return code[1], f"{family} {evidence.code}", evidence
+
+
+def _numbers_in(error: BaseException, names: str) -> "Iterator[int]":
+    """Yield the integers in these attributes; ``args`` is the first argument, also inside a tuple or a dictionary."""
+    for name in names.split():
+        value = safe_getattr(error, name)
+        for _ in range(2):
+            value = value[0] if isinstance(value, tuple) and value else value
+        value = safe_item(value, "result") or value
+        if not isinstance(value, int):
+            value = safe_int(value, "value")  # of an enum, or of an object that stands for a reason code
+        if value is not None and not isinstance(value, bool):
+            yield int(value)
+
+
+def _from_table(names: str, table: "Table") -> "Callable[[BaseException, str], Code | None]":
+    def read(error: BaseException, _: str) -> "Code | None":
+        numbers = _resolve_table(table)
+        return next(((str(each), numbers[each]) for each in _numbers_in(error, names) if each in numbers), None)
+
+    return read
+
+
+def _ldap(error: BaseException, text: str) -> "Code | None":
+    words = set(re.findall(r"\b[a-z]+[A-Z]\w+\b", text))
+    by_number = (LDAP[number] for number in _numbers_in(error, "result code args") if number in LDAP)
+    return next(by_number, None) or next((pair for pair in LDAP.values() if pair[0] in words), None)
+
+
+def _mqtt(error: BaseException, text: str) -> "Code | None":
+    return _from_table("rc reason_code code args", MQTT)(error, text) or _judge_texts(MQTT_TEXTS, text)
+
+
+def _mailbox(_: BaseException, text: str) -> "Code | None":
+    found = re.match(r"[b\W]{0,6}(?:(?:NO|BAD|BYE|ERR)[b\W]{1,6})?\[([A-Z/-]{4,30})[ \]]", text)
+    if found and found[1] in MAILBOX:
+        return found[1], MAILBOX[found[1]]
+    return _judge_texts({_C.RATE_LIMIT: "too many (?:simultaneous|concurrent) "}, text)
+
+
+def _smtp(error: BaseException, text: str) -> "Code | None":
+    reply = safe_getattr(error, "message") or safe_getattr(error, "smtp_error") or text
+    found = (_library("mail").judge_reply(code, reply) for code in _numbers_in(error, "smtp_code code args"))
+    return next(((evidence.code, evidence.category) for evidence in found if evidence), None)
+
+
+def _ftp(error: BaseException, text: str) -> "Code | None":
+    codes = safe_getattr(error, "received_codes")
+    code = "".join(codes[:1]) if isinstance(codes, tuple) and isinstance(codes[:1] and codes[0], str) else text[:3]
+    general = {"4": _C.API_TEMPORARY, "5": _C.INVALID_PARAMETERS}.get(code[:1])
+    category = _library("ftplib").REPLIES.get(code, general) if code.isdigit() else None
+    return (code, category) if category else None
+
+
+CLASS_CODES: "tuple[tuple[str, str, Origin, Callable[[BaseException, str], Code | None]], ...]" = (
+    ("curl", "curl", Origin.NETWORK, _from_table("code errno args", CURL)),
+    ("dnserror", "resolver", Origin.NETWORK, _from_table("args", RESOLVER)),
+    ("areserror", "resolver", Origin.NETWORK, _from_table("args", RESOLVER)),
+    ("disconnecterror", "SSH", Origin.NETWORK, _from_table("code", SSH)),
+    ("sftp", "SFTP", Origin.FILE, _from_table("code", SFTP)),
+    ("ftp", "FTP", Origin.FILE, _ftp),
+    ("ldap", "LDAP", Origin.NETWORK, _ldap),
+    ("mqtt", "MQTT", Origin.MESSAGING, _mqtt),
+    ("smtp", "SMTP", Origin.MAIL, _smtp),
+    ("imap", "IMAP", Origin.MAIL, _mailbox),
+    ("mysql", "MySQL", Origin.DB, _from_table("errno args", "pymysql.NUMBERS")),
+    ("mariadb", "MySQL", Origin.DB, _from_table("errno args", "pymysql.NUMBERS")),
+    ("mssql", "SQL Server", Origin.DB, _from_table("number args", SQL_SERVER)),
+    ("clickhouse", "ClickHouse", Origin.DB, _from_table("code args", CLICKHOUSE)),
+    ("snowflake", "Snowflake", Origin.DB, _from_table("errno", SNOWFLAKE)),
+    ("websocket", "WebSocket", Origin.NETWORK, _from_table("code close_code", "websockets.RECEIVED")),
+)
+"""A word in the class or module of the error, the family's name and origin, and the function that finds its code."""
+
+RELATIVES = (("valkey", "redis"), ("redis", "redis"), ("kafka", "kafka"), ("smtp", "smtplib"))
+"""Words in a class or module whose protocol a described library speaks too, with the same class names."""
+
+
+def read_attributes(error: BaseException) -> "Found | None":
+    """Return category, rule and evidence of an error whose family is recognised, or None."""
+    text = text_of(error)[:TEXT_LIMIT]
+    kinds = [kind for kind in type(error).__mro__ if safe_str(kind, "__module__") not in {None, "builtins"}]
+    names = " ".join(f"{kind.__module__}.{kind.__name__}" for kind in kinds).lower()
+    for word, family, origin, read in CLASS_CODES:
+        if word in names and (code := read(error, text)) is not None:
+            return _finding(family, origin, code)
+    found = _by_shape(error, text)
+    if found is None and safe_getattr(error, "response") is None:  # else the status and the body of the response decide
+        found = code_in_text(text)
+    return found or _by_relatives(error, kinds, names) or read_quota(error, text)
+
+
+def _by_relatives(error: BaseException, kinds: list[type], names: str) -> "Found | None":
+    for package in (package for word, package in RELATIVES if word in names):
+        for entry in filter(None, (entry_of(package, kind.__name__) for kind in kinds)):
+            evidence = entry.read(error) if entry.read is not None else None
+            category = (evidence.category if isinstance(evidence, Evidence) else None) or entry.category
+            if category is not None:
+                return _finding("like", entry.origin, (entry.name, category))
+    return None
+
+
+def _by_shape(error: BaseException, text: str) -> "Found | None":
+    """Return the finding of an error with attributes that only one family has, or None."""
+    number = safe_int(error, "number") or safe_int(error, "msg_no")
+    if number in SQL_SERVER and safe_int(error, "severity") is not None:
+        return _finding("SQL Server", Origin.DB, (str(number), SQL_SERVER[number]))
+    number = safe_int(error, "reply_code")
+    if number is not None and number in _library("amqp").REPLIES:
+        category = _library("amqp").judge_reply(number, safe_str(error, "reply_text") or "")
+        return _finding("AMQP", Origin.MESSAGING, (str(number), category))
+    number = safe_int(error, "code") or safe_int(error, "faultCode")
+    if number is not None and -32768 <= number <= -32000:  # the range that JSON-RPC reserves
+        return _finding("JSON-RPC", Origin.RPC, (str(number), JSON_RPC.get(number, _C.API_TEMPORARY)))
+    state = _sqlstate_in(error)
+    category = judge_sqlstate(state, text) if state else None
+    return _finding("SQLSTATE", Origin.DB, (state, category)) if state and category else None
+
+
+def _sqlstate_in(error: BaseException) -> str | None:
+    """Return an SQLSTATE in the first argument: alone before a text that repeats it (ODBC), or in a dictionary."""
+    arguments = safe_getattr(error, "args")
+    if not isinstance(arguments, tuple) or not arguments:
+        return None
+    state = safe_item(arguments[0], "C") or arguments[0]
+    if not isinstance(state, str) or not re.fullmatch(r"[0-9A-Z]{5}", state) or state == "HY000":
+        return None
+    repeated = len(arguments) > 1 and isinstance(arguments[1], str) and arguments[1].startswith(f"[{state}]")
+    return state if repeated or state is not arguments[0] else None

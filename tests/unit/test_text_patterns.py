@@ -1,0 +1,477 @@
+"""Every pattern for texts matches what it is for, and not sentences about something else."""
+
+import re
+
+import pytest
+
+from outlast import Category as C
+from outlast.classify import statuses, texts
+from outlast.classify.heuristics import CLASS_NAME_PATTERNS
+
+# By category, in the order of the patterns: texts that must match, texts that must not.
+PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    C.QUOTA_EXHAUSTED: [
+        (
+            ("Quota exceeded for project 7", "Your credits are used up"),
+            ("Disk quota exceeded", "the quota of 5 files is fine", "credits: Jane Doe, 2019"),
+        ),
+        (
+            ("You have exceeded your monthly quota", "out of credits"),
+            ("exceeded the maximum depth", "reached page 5", "out of 5 items, 3 failed"),
+        ),
+        (
+            ("insufficient_quota", "Your credit balance is too low"),
+            ("insufficient data", "the balance sheet is missing", "insufficient number of samples"),
+        ),
+        (
+            ("quotaExceeded", "403 dailyLimitExceeded"),
+            ("quotaExceededHandler is not defined", "the quota was not exceeded", "myquotaexceededflag"),
+        ),
+        (
+            ("Monthly usage limit reached", "daily limit exceeded"),
+            ("the daily limit is 500", "upper limit reached", "set a spending limit first"),
+        ),
+        (
+            ("You have reached your monthly limit", "Account exceeded the 50 daily messages limit"),
+            ("the monthly limit is 500", "reached the daily standup", "over the daily paper and the speed limit"),
+        ),
+        (
+            ("402 Payment Required", "Payment required to continue"),
+            ("the payment was received", "payments required fields", "prepayment is required"),
+        ),
+        (("クォータを超過しました", "クォータの上限です"), ("クォータを設定", "クォータの確認", "上限を超過しました")),
+        (
+            ("利用回数の上限に達しました", "1日の制限を超えました"),
+            ("利用規約に同意してください", "上限は100件です", "使用量を確認"),
+        ),
+    ],
+    C.AUTHENTICATION: [
+        (
+            ('password authentication failed for user "bob"', "Authentication required"),
+            ("Temporary authentication failure", "authentication is disabled", "the authentication table is empty"),
+        ),
+        (
+            ("You must be logged in", "Access denied for user 'bob'@'localhost'"),
+            ("the error was logged in file a.log", "user bob logged in", "not logged"),
+        ),
+        (
+            ("401 Unauthorized", "'Authorization Violation'"),
+            ("authorization header parsed", "the authorized user list", "authorizations: 5"),
+        ),
+        (
+            ("Invalid API key", "wrong password"),
+            ("invalid passwordless option", "bad tokenizer name", "missing keyboard"),
+        ),
+        (
+            ("The token has expired", "API key not valid. Please pass a valid API key."),
+            ("the token table is empty", "session 5 started", "password length is 12"),
+        ),
+        (
+            ("Invalid username or password", "wrong login/password"),
+            ("username or password reset", "invalid user", "bad user and good password"),
+        ),
+        (
+            ("Username and Password not accepted", "Host key is not trusted for host h"),
+            ("username and password are optional", "the host key was added", "accepted user name"),
+        ),
+        (
+            ("The login failed.", "Login required"),
+            ("the login page has changed", "plugin failed", "blog incorrect"),
+        ),
+        (("認証に失敗しました", "認証が必要です"), ("認証済み", "認証の設定", "承認に失敗")),
+        (("ログインが必要です", "ログインに失敗しました"), ("ログインしました", "ログイン画面", "ログの保存に失敗")),
+        (
+            ("トークンが無効です", "パスワードが間違っています"),
+            ("トークンを取得", "パスワードを入力", "キーが無効"),
+        ),
+    ],
+    C.ACCESS_DENIED: [
+        (
+            ("Access denied", "permission denied on object t"),
+            ("forbidden character in the name", "access log rotated", "permission was granted"),
+        ),
+        (
+            ("アクセスが拒否されました", "アクセスは禁止です"),
+            ("アクセスが集中", "アクセスログ", "接続が拒否"),
+        ),
+        (("権限がありません", "権限が不足しています"), ("権限を付与", "権限があります", "期限がない")),
+    ],
+    C.CONFIGURATION: [
+        (
+            ("Invalid URL 'x'", "unsupported protocol: gopher"),
+            ("invalid url parameter", "the url is fine", "no urls were left"),
+        ),
+        (
+            ("malformed DSN", "unknown url type: 'x'"),
+            ("endpoint returned nothing", "invalid endpoints count", "unknown schemes of colour"),
+        ),
+        (
+            ("environment variable DATABASE_URL is not set", "credentials are missing"),
+            ("the setting was saved", "configuration loaded", "the environment is missing trees"),
+        ),
+        (
+            ("Module 'foo' not found", "command not found"),
+            ("the library opened", "driver's licence 7 expired", "page 5 of the plugin list"),
+        ),
+        (
+            ("No matching encryption algorithm found", "Unsupported SSH version"),
+            ("no matching rows found", "matching host keys found", "supported SSH version"),
+        ),
+        (
+            ("No API key was provided.", "no api_key found"),
+            ("an API key was provided", "no keys were provided", "no API keyword"),
+        ),
+        (
+            ("Could not find a suitable TLS CA certificate bundle", "must specify one of the following schemes: a, b"),
+            ("could not find a suitable seat", "the TLS CA certificate is fine", "specify one of the schemes"),
+        ),
+        (
+            ("Unable to locate credentials", 'relation "x" does not exist'),
+            ("the relation exists", "configured", "unable to locate the file"),
+        ),
+        (("設定が不正です", "設定ファイルが見つかりません"), ("設定を保存", "設定しました", "想定が不正")),
+        (
+            ("環境変数が未設定です", "APIキーが設定されていません"),
+            ("環境変数を読む", "APIキーを発行", "変数が未設定"),
+        ),
+    ],
+    C.NOT_FOUND: [
+        (
+            ("Repository 'a/b' not found", "GetMetadataError('path', LookupError('not_found', None))"),
+            ("Start tag expected, '<' not found", "Parquet magic bytes not found in footer", "command not found"),
+        ),
+        (
+            ("The bucket does not exist", "This item is no longer available"),
+            ("the parameter does not exist", "the option doesn't exist", "it does exist"),
+        ),
+        (
+            ("No such file or directory", "no such key: a"),
+            ("no such luck", "no such filename extension", "there is such a file"),
+        ),
+        (
+            ("The post has been deleted", "Private video"),
+            ("the parameter was removed", "support was removed in version 3", "3 rows were deleted"),
+        ),
+        (
+            ("NoSuchKey", "error NoSuchBucket"),
+            ("nosuchkeys", "mynosuchkey", "such a bucket"),
+        ),
+        (
+            ("ページが見つかりません", "ファイルは存在しません"),
+            ("見つかりました", "存在します", "削除してください"),
+        ),
+    ],
+    C.INVALID_PARAMETERS: [
+        (
+            ("Invalid parameter: a", "unknown field 'x'"),
+            ("the parameter is fine", "bad weather", "invalid fieldset"),
+        ),
+        (
+            ("field 'name' is required", "the argument x is invalid"),
+            ("the field is green", "inputs were read", "the playing fieldwork is required"),
+        ),
+        (
+            ("required field name", "argument missing"),
+            ("required reading", "arguments about money", "the field invalidated the cache"),
+        ),
+        (
+            ("Parameter 'zone' not found", "option x does not exist"),
+            ("the parameter was found", "the optional page not found", "user 7 not found"),
+        ),
+        (
+            ("timeout must be > 0", "Parameter 'id' must be a positive number"),
+            ("timeout of 5 s", "it must be positively Monday", "the value may be between"),
+        ),
+        (
+            ("connection pool size must be 5", "rate limit cannot be negative"),
+            ("rate limit exceeded", "the pool should be cleaned", "timeout after 5 s"),
+        ),
+        (
+            ("object too large for cache", "Request Entity Too Large"),
+            ("the delay is too long", "too large a crowd", "a file with a big name"),
+        ),
+        (
+            ("maximum payload exceeded", "validation failed"),
+            ("maximum speed exceeded", "validation passed", "the method is allowed"),
+        ),
+        (("不正なパラメータです", "無効な値"), ("正しいパラメータ", "不正アクセス", "無効化しました")),
+        (("引数が不正です", "パラメータが足りません"), ("引数を渡す", "パラメータの一覧", "残高が不足")),
+        (("必須項目です", "必須パラメータ"), ("任意項目", "必須ではない", "項目を確認")),
+    ],
+    C.INTEGRITY: [
+        (
+            ("UNIQUE constraint failed: t.a", "Duplicate entry '5' for key 'a'"),
+            (
+                "no unique or exclusion constraint matching the ON CONFLICT specification",
+                "a unique constrained type",
+                "duplicate code was found",
+            ),
+        ),
+        (
+            ("constraint violation", "CHECK constraint failed"),
+            ("constraint added", "time constraints failed us", "the constraint was not violated"),
+        ),
+        (("一意制約に違反", "重複キーです"), ("制約はありません", "重複を除く", "一意の値")),
+    ],
+    C.DATA: [
+        (
+            ("Invalid JSON in line 4", "corrupted data"),
+            ("valid json", "invalid database name", "unexpected responses of users"),
+        ),
+        (
+            ("JSON decode error", "could not parse the page"),
+            ("the json was parsed", "not well-known", "cannot decoderate"),
+        ),
+        (
+            ("checksum mismatch", "Expecting value: line 1 column 1 (char 0)"),
+            ("the checksum is right", "expecting values of 5", "unexpected end of the world"),
+        ),
+        (("解析に失敗しました", "不正な形式です"), ("解析しました", "正しい形式", "失敗しました")),
+    ],
+    C.RATE_LIMIT: [
+        (
+            ("Rate limit exceeded", "You are being rate limited."),
+            (
+                "upgrade to a Production key with higher rate limits",
+                "the exchange rate limit was 1.2",
+                "rate limiting is disabled",
+            ),
+        ),
+        (
+            ("You have exceeded our rate limits", "blocked by rate limits"),
+            ("see the page on rate limits", "higher rate limits are available", "exchange rate limits"),
+        ),
+        (
+            ("Too many requests", "request was throttled"),
+            ("throttling is disabled", "throttling settings", "many requests"),
+        ),
+        (
+            ("SlowDown", "request limit exceeded"),
+            ("a slowdowntime", "speed limit exceeded", "the bot slowed down"),
+        ),
+        (("レート制限", "リクエストが多すぎます"), ("レートを確認", "リクエストを送信", "アクセスが拒否")),
+    ],
+    C.DATABASE_BUSY: [
+        (
+            ("database is locked", "Lock request time out period exceeded."),
+            ("the database is open", "the door is locked", "lockout"),
+        ),
+        (
+            ("could not serialize access", "too many connections"),
+            ("could not serialise", "too many connectors", "statement of timeouts"),
+        ),
+        (
+            ("connection pool exhausted", "the database system is starting up"),
+            ("the swimming pool is full", "connection slots: 5", "the system is starting up"),
+        ),
+        (("デッドロックが発生", "データベースがロック"), ("ロックを解除", "データベースを開く", "接続数を表示")),
+    ],
+    C.SYSTEM: [
+        (
+            ("No space left on device", "out of memory"),
+            ("no space between words", "disk full check passed", "many open files"),
+        ),
+        (
+            ("not enough memory", "Read-only file system"),
+            ("not enough players", "memory of 5 GB", "a read-only file"),
+        ),
+        (("容量が不足しています", "ディスクがいっぱいです"), ("容量を確認", "ディスクを交換", "人手が不足")),
+    ],
+    C.API_TEMPORARY: [
+        (
+            ("The service is temporarily unavailable", "temporary failure"),
+            ("Temporary failure in name resolution", "a temporary file", "the service is available"),
+        ),
+        (
+            ("Internal Server Error", "Server error: try later"),
+            ("Microsoft SQL Server error 208", "Report Server Error log", "the Minecraft server errors page"),
+        ),
+        (
+            ("502 Bad Gateway", "The model is overloaded"),
+            ("no matching overloaded function", "overloaded method f", "the gateway is bad"),
+        ),
+        (
+            ("Please try again later", "please retry your request"),
+            ("I will try", "the retries are used up", "Try again with a valid name"),
+        ),
+        (
+            ("maximum connections exceeded", "No nodes available to run query"),
+            ("the maximum was exceeded", "no seats available", "5 nodes available"),
+        ),
+        (
+            ("The server is busy", "a temporary problem"),
+            ("the line is busy", "a temporary table", "available"),
+        ),
+        (
+            ("メンテナンス中です", "サーバーエラー"),
+            ("メンテナンスの予定", "サーバーを起動", "一時的なファイル"),
+        ),
+    ],
+    C.NETWORK: [
+        (
+            ("The operation timed out", "Login timeout expired"),
+            ("session timeout expired", "the timeout is 5", "timeout=30"),
+        ),
+        (
+            ("read timeout", "Request timeout"),
+            ("connect timeout must be set", "the read timeout value", "a spread timeout"),
+        ),
+        (
+            ("Timeout", "fetch failed: timeout"),
+            ("Timeout value", "no timeout here", "timeouts"),
+        ),
+        (
+            ("context deadline exceeded", "lookup db: no such host"),
+            ("the deadline is Monday", "no such hostess", "the listener is there"),
+        ),
+        (
+            ("x509: certificate signed by unknown authority", "certificate verify failed"),
+            ("the certificate is valid", "a gift certificate", "verify the certificates"),
+        ),
+        (
+            ("Connection refused", "connection was closed"),
+            ("connection closed normally", "the connection is open", "a connecting flight was lost"),
+        ),
+        (
+            ("connection to server at 'h' (10.0.0.1) refused", "connection to db lost"),
+            ("connection to the past", "reset the connection to factory", "connections to h closed"),
+        ),
+        (
+            ("read ECONNRESET", "net::ERR_CONNECTION_REFUSED"),
+            ("econnresets", "err_invalid_arg", "epipes"),
+        ),
+        (
+            ("could not connect to server", "Broken pipe"),
+            ("could not connectedly", "a pipe", "reset by the user"),
+        ),
+        (
+            ("Network is unreachable", "MySQL server has gone away"),
+            ("the network is fine", "gone for lunch", "the countdown of the host"),
+        ),
+        (
+            ("curl: (6) Could not resolve host: h", "Failed to resolve 'db.example.com'"),
+            (
+                "Could not resolve to a Repository with the name",
+                "could not resolve the conflict",
+                "cannot resolve symbol x",
+            ),
+        ),
+        (
+            ("Host not found", "DNS lookup failed"),
+            ("Email address not found", "the name was not found", "an unknown hostel"),
+        ),
+        (
+            ("SSL handshake failed", "Remote end closed connection"),
+            ("the ssl setting", "the remote end of the world", "a complete read"),
+        ),
+        (
+            ("タイムアウトしました", "接続が拒否されました"),
+            ("タイムアウトの設定", "接続しました", "通信中"),
+        ),
+    ],
+}
+
+STATUSES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    (
+        ("HTTP 503", "status code: 404"),
+        ("exit code 500", "error 500 USD was charged", "http://h/404"),
+    ),
+    (("failed with 404", "failed: 503"), ("failed: 500 rows", "failed with 4040", "failed 404 times")),
+    (("503エラー", "404 エラー"), ("1503エラー", "503件", "エラーなし")),
+    (
+        ("upstream returned 503", "got 502 from h"),
+        ("returned 404 rows", "got 500 dollars", "received 5000"),
+    ),
+    (
+        ("503 Service Unavailable", "429 too many requests"),
+        ("404 pages", "port 5030 not found", "v4.404 not found"),
+    ),
+    (("404", " 503 "), ("404 x", "4040", "303")),
+]
+
+REASONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    statuses.QUOTA: (
+        ("quotaExceeded", "monthly limit exceeded"),
+        ("the quota is 5", "speed limit exceeded", "quotas"),
+    ),
+    statuses.CERTAIN_QUOTA: (
+        ("Account exceeded the 50 daily messages limit", "limited to 1000 API calls / month"),
+        ("Quota exceeded for requests per minute", "limited to 10 calls per minute", "see your monthly bill"),
+    ),
+    statuses.RATE_LIMIT: (
+        ("You have exceeded a secondary rate limit", "Too Many Requests"),
+        ("a key with higher rate limits", "see the page on rate limits", "the exchange rate is limited"),
+    ),
+    statuses.CREDENTIALS: (
+        ("Resource not accessible by personal access token", "insufficient_scope"),
+        ("Forbidden", "the key of the map", "you are not welcome"),
+    ),
+    texts.REFUSAL: (
+        ("Password authentication failed", "invalid username or password"),
+        ("Temporary authentication failure", "user not found", "the password table is locked"),
+    ),
+}
+
+NAMES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    (("InvalidTimeoutError", "ConnectionSettings"), ("ConnectTimeout", "RateLimitError", "ConnectionLost")),
+    (("QuotaExceeded", "PaymentRequired"), ("QuotaReader", "PaymentReceived", "Quotation")),
+    (("AuthenticationError", "SignatureExpired"), ("AuthorNotFound", "SignatureReader", "TokenizerError")),
+    (("Forbidden", "AccessDenied"), ("AccessLog", "PermissionGranted", "Denial")),
+    (("ItemNotFound", "NoSuchBucket"), ("Found", "NoSuchness", "GoneWithTheWind")),
+    (("DuplicateKey", "IntegrityError"), ("Deduplicated", "ConstraintSolver", "UniqueId")),
+    (("ConfigurationError", "ProtocolNotSupported"), ("Configuration", "NotSupported", "ReconfigureLater")),
+    (("BadRequest", "RequestEntityTooLarge"), ("RequestSent", "LargeError", "Inputs")),
+    (("ResponseParseError", "SchemaError"), ("Sparse", "ParserState", "DecodedPage")),
+    (("RateLimited", "SlowDown"), ("RateError", "Thrown", "LimitError")),
+    (("DeadlockDetected", "LockTimeout"), ("LockedDoor", "Blocked", "Serializer")),
+    (("OutOfMemory", "DiskFull"), ("MemoryReader", "FullDisclosure", "OpenFiles")),
+    (
+        ("ServiceUnavailable", "InternalServerError"),
+        ("SessionTerminatedByServerError", "SQLServerError", "NonRetryableError"),
+    ),
+    (("ConnectTimeout", "ConnectionReset"), ("Connector", "ConnectionInfo", "TimerError")),
+]
+
+
+def found(pattern: str, text: str) -> bool:
+    bounded = rf"(?<!\w)(?:{pattern})(?!\w)" if pattern.isascii() else pattern
+    return re.search(bounded, text.lower(), re.ASCII if pattern.isascii() else 0) is not None
+
+
+def check(matches, examples):
+    positive, negative = examples
+    assert len(set(positive)) >= 2
+    assert len(set(negative)) >= 3
+    assert [text for text in positive if not matches(text)] == []
+    assert [text for text in negative if matches(text)] == []
+
+
+@pytest.mark.parametrize("category", texts.PHRASES)
+def test_phrases(category):
+    for pattern, examples in zip(texts.PHRASES[category], PHRASES[category], strict=True):
+        check(lambda text, pattern=pattern: found(pattern, text), examples)
+
+
+def test_statuses_in_texts():
+    for pattern, examples in zip(texts.STATUS_PATTERNS, STATUSES, strict=True):
+        check(lambda text, pattern=pattern: re.search(pattern, text.lower()), examples)
+
+
+@pytest.mark.parametrize("pattern", REASONS, ids=range(len(REASONS)))
+def test_reasons_in_texts(pattern):
+    check(lambda text: re.search(pattern, text, re.IGNORECASE), REASONS[pattern])
+
+
+FAMILY_NAMES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    (("ConfigException", "UnknownDialect"), ("ConfigReader", "NotSupportedErrorPage", "KnownScheme")),
+    (("CodecLookupError", "InvalidPathError"), ("LookupError", "PathError", "ValidPath")),
+    (("DataError", "DataException"), ("DataErrorPage", "NoDataErrors", "MetadataError")),
+    (("ProgrammingError", "QuerySyntaxError"), ("ProgrammingErrorPage", "SyntaxTree", "GoodQuery")),
+    (("NoRespondersError", "BrokerDown"), ("Responder", "Countdown", "NodeDrawn")),
+    (("NoBrokersAvailable", "SocketClosedError"), ("NoServersideScript", "Socket", "BrokersList")),
+]
+
+
+def test_class_names():
+    for (_, pattern), examples in zip(CLASS_NAME_PATTERNS, [*NAMES, *FAMILY_NAMES], strict=True):
+        check(lambda name, pattern=pattern: re.search(pattern, name), examples)
