@@ -1,7 +1,9 @@
 """The loopback server that fails on purpose, asked over real connections and started as its reader would."""
 
+import functools
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -156,12 +158,15 @@ def test_what_is_remembered_is_bounded(monkeypatch):
 
 def test_the_command_prints_its_urls_and_ends_with_ctrl_c():
     command = [sys.executable, "-m", "outlast.testing.server", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background ignore it
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed
+    ) as process:
         try:
             lines = [process.stdout.readline() for _ in range(len(module._PATHS) + 1)]
             urls = [re.match(r"http://127\.0\.0\.1:\d+/\S+", line)[0] for line in lines[:-1]]
             got = [httpx.get(url, trust_env=False).status_code for url in urls if not url.endswith("/slow")]
-            process.send_signal(2)
+            process.send_signal(signal.SIGINT)
             assert (process.wait(10), process.stderr.read()) == (0, "")
         finally:
             process.kill()
