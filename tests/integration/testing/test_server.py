@@ -160,7 +160,11 @@ def test_the_command_prints_its_urls_and_ends_with_ctrl_c():
     command = [sys.executable, "-m", "outlast.testing.server", "--port", "0"]
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background ignore it
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed  # noqa: PLW1509  # a signal, no lock
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed,  # noqa: PLW1509  # a signal, no lock
     ) as process:
         try:
             lines = [process.stdout.readline() for _ in range(len(module._PATHS) + 1)]
