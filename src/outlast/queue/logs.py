@@ -23,8 +23,10 @@ _retry_lines = LineLimit(logging.WARNING, "retries and deferrals")
 
 def log_done(name: str, task_id: int, attempt: int, seconds: float) -> None:
     """Log that a task is done, and how long its last attempt took."""
+    if not log.isEnabledFor(logging.INFO):
+        return
     with suppress(Exception):  # a handler that raises must not end the worker
-        if log.isEnabledFor(logging.INFO) and _done_lines.allows(log):
+        if _done_lines.allows(log):
             keys = {"task_id": task_id, "task_type": name, "attempt": attempt, "duration": round(seconds, 6)}
             log.info("%s %d done in %s", name, task_id, format_seconds(seconds), extra=keys)
 
