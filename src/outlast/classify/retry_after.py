@@ -175,7 +175,7 @@ def allowance_is_exhausted(headers: "Mapping[str, str]") -> bool:
 
 
 def stated_retry(headers: "Mapping[str, str]") -> bool | None:
-    """Return whether a header such as X-Should-Retry says that a retry helps; None if there is none."""
+    """Return whether a header such as X-Should-Retry says that a retry helps; None without such a header."""
     for name, value in headers.items():
         low = value.lower() if name.endswith("should-retry") and isinstance(value, str) else ""
         if low in {"true", "false"}:

@@ -124,7 +124,7 @@ def safe_list(thing: object) -> list[object]:
 
 
 def safe_error(thing: object, *names: str) -> BaseException | None:
-    """Return the first of these attributes that is another error; None if there is none."""
+    """Return the first of these attributes that is another error; None if no attribute is an error."""
     for name in names:
         inner = safe_getattr(thing, name)
         if isinstance(inner, BaseException) and inner is not thing:

@@ -147,7 +147,7 @@ class RequestAttempts:
         asked again then. If there is a new one, the turn is lost, or all requests would be sent at once after it.
 
         Args:
-            left: Seconds until the end of the cooldown; 0 if there is none.
+            left: Seconds until the end of the cooldown; 0 without a cooldown.
 
         Raises:
             ResourceUnavailableError: If that is longer than the request may wait.
