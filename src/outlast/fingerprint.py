@@ -6,7 +6,8 @@ function of the innermost frame in the user's code. It leaves out the line numbe
 
 import hashlib
 import re
-from functools import cache
+
+from outlast.patterns import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,16 +157,11 @@ _MESSAGE_LIMIT = 1000
 """Characters of a normalised message that are used."""
 
 
-@cache
-def _patterns() -> "tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]":
-    return tuple((needed, re.compile(pattern, re.IGNORECASE), mark) for needed, pattern, mark in _VARIABLE_PARTS)
-
-
 def normalise(message: str) -> str:
     """Return the text with URLs, hosts, paths, ids, times, numbers and values replaced by marks such as ``<n>``."""
-    for needed, pattern, mark in _patterns():
+    for needed, pattern, mark in _VARIABLE_PARTS:
         if not needed or any(character in message for character in needed):
-            message = pattern.sub(mark, message)
+            message = compiled(pattern, re.IGNORECASE).sub(mark, message)
     return " ".join(message.split())[:_MESSAGE_LIMIT]
 
 

@@ -9,7 +9,7 @@ def test_reads_as_a_few_lines():
         "  verdict   not_found, not retryable  (http, HTTP 404)\n"
         "  because   text: http 404  [text only]\n"
         "  agrees    text: not found\n"
-        "  differs   invalid_parameters, by text: timeout parameter\n"
+        "  differs   invalid_parameters, by text: parameter missing\n"
         "  policy    raise it at once"
     )
 

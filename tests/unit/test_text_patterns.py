@@ -7,6 +7,7 @@ import pytest
 from outlast import Category as C
 from outlast.classify import statuses, texts
 from outlast.classify.heuristics import CLASS_NAME_PATTERNS
+from outlast.patterns import has_word
 
 # By category, in the order of the patterns: texts that must match, texts that must not.
 PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -406,7 +407,7 @@ REASONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("Resource not accessible by personal access token", "insufficient_scope"),
         ("Forbidden", "the key of the map", "you are not welcome"),
     ),
-    texts.REFUSAL: (
+    "|".join(texts.REFUSAL.values()): (
         ("Password authentication failed", "invalid username or password"),
         ("Temporary authentication failure", "user not found", "the password table is locked"),
     ),
@@ -438,23 +439,26 @@ def found(pattern: str, text: str) -> bool:
     return re.search(bounded, text.lower(), re.ASCII if pattern.isascii() else 0) is not None
 
 
-def check(matches, examples):
+def check(matches, examples, words=None):
     positive, negative = examples
     assert len(set(positive)) >= 2
     assert len(set(negative)) >= 3
     assert [text for text in positive if not matches(text)] == []
     assert [text for text in negative if matches(text)] == []
+    assert words is None or [text for text in positive if not has_word(text, words)] == []
 
 
 @pytest.mark.parametrize("category", texts.PHRASES)
 def test_phrases(category):
-    for pattern, examples in zip(texts.PHRASES[category], PHRASES[category], strict=True):
-        check(lambda text, pattern=pattern: found(pattern, text), examples)
+    for (words, pattern), (positive, negative) in zip(texts.PHRASES[category].items(), PHRASES[category], strict=True):
+        examples = [text.lower() for text in positive], negative
+        check(lambda text, pattern=pattern: found(pattern, text), examples, words)
 
 
 def test_statuses_in_texts():
-    for pattern, examples in zip(texts.STATUS_PATTERNS, STATUSES, strict=True):
-        check(lambda text, pattern=pattern: re.search(pattern, text.lower()), examples)
+    for (words, pattern), (positive, negative) in zip(texts.STATUS_PATTERNS.items(), STATUSES, strict=True):
+        examples = [text.lower() for text in positive], negative
+        check(lambda text, pattern=pattern: re.search(pattern, text.lower()), examples, words)
 
 
 @pytest.mark.parametrize("pattern", REASONS, ids=range(len(REASONS)))
@@ -473,5 +477,5 @@ FAMILY_NAMES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
 
 
 def test_class_names():
-    for (_, pattern), examples in zip(CLASS_NAME_PATTERNS, [*NAMES, *FAMILY_NAMES], strict=True):
-        check(lambda name, pattern=pattern: re.search(pattern, name), examples)
+    for (_, parts, pattern), examples in zip(CLASS_NAME_PATTERNS, [*NAMES, *FAMILY_NAMES], strict=True):
+        check(lambda name, pattern=pattern: re.search(pattern, name), examples, parts)

@@ -21,6 +21,7 @@ from functools import partial
 from importlib import import_module
 
 from outlast import clock, errors
+from outlast.classify import heuristics, texts, vendor_codes
 from outlast.classify.chain import causes_of, context_of, leaves_of
 from outlast.classify.codes import judge_evidence, name_of_errno
 from outlast.classify.exception_info import ExceptionInfo, exception_info
@@ -287,7 +288,7 @@ class Classifier:
     def _beyond_type(self, error: Exception) -> "Iterator[Reading]":
         """Yield readings of the causes, then the weak evidence of all of them, then the interrupted errors."""
         info = self._info_of(type(error))
-        flag = _read_flag(error) if not info.described or (info.builtin and error.__dict__) else None
+        flag = heuristics.read_flag(error) if not info.described or (info.builtin and error.__dict__) else None
         yield from (_flagged(reading, flag) for reading in self._by_causes(error))
         if flag is not None:
             category = Category.API_TEMPORARY if flag else Category.UNKNOWN
@@ -324,11 +325,11 @@ class Classifier:
         if stated is not None:
             yield Reading(stated[0], f"{via}{type(error).__name__}", Strength.STRONG, stated[1], origin)
         if not info.described:  # codes that a whole family of clients shares are exact evidence
-            yield from _readings_from_attributes(error, via, "vendor_codes", Strength.STRONG)
+            yield from _readings_from_attributes(vendor_codes.read_attributes(error), via, Strength.STRONG)
         attributes: Iterable[Reading] = ()
         if not info.described or (info.builtin and error.__dict__):
-            attributes = [*_readings_from_attributes(error, via)]
-            flag = _read_flag(error)
+            attributes = [*_readings_from_attributes(heuristics.read_attributes(error), via, Strength.WEAK)]
+            flag = heuristics.read_flag(error)
             if flag is not None:
                 evidence = evidence.replace(retryable=flag)
         if info.inherited:  # attributes of a custom class are more specific than its built-in base class
@@ -352,9 +353,8 @@ class Classifier:
         """Yield the words of a lost connection or of its causes that refuse credentials."""
         if not error.args and error.__cause__ is None:
             return
-        texts = _load_module("texts")
         for link in (error, *causes_of(error)):
-            words = texts.refusal_in(text_of(link)) if texts is not None else None
+            words = texts.refusal_in(text_of(link))
             if words is not None:
                 shown = via if link is error else f"{via}cause: "
                 yield Reading(
@@ -371,7 +371,7 @@ class Classifier:
     def _by_rules(self, error: BaseException, evidence: Evidence, origin: Origin, via: str) -> "Iterator[Reading]":
         text = text_of(error)[:_RULE_TEXT_LIMIT]
         if evidence is _NO_EVIDENCE:
-            evidence = _evidence_from_attributes(error)
+            evidence = heuristics.evidence_in(error)
         for rule in self.rules:
             if rule.applies(error, evidence, text):
                 yield _reading_from_rule(rule, evidence, origin, via)
@@ -388,8 +388,7 @@ class Classifier:
 
     def _weak_readings(self, error: BaseException, via: str) -> "list[list[Reading]]":
         """Return the readings of its class name, its words, and the names of its base classes, each with its own."""
-        heuristics = _load_module("heuristics")
-        named = heuristics.read_name(type(error)) if heuristics is not None else None
+        named = heuristics.read_name(type(error))
         words = [*self._by_words(error, via)]
         if named is None:
             return [words]
@@ -427,7 +426,7 @@ class Classifier:
         """Yield the words and the evidence of each cause."""
         for cause in causes_of(error):
             found = _read_safely(self._info_of(type(cause)).read, cause)
-            shown = found if isinstance(found, Evidence) else _evidence_from_attributes(cause)
+            shown = found if isinstance(found, Evidence) else heuristics.evidence_in(cause)
             yield words_of(cause, shown), shown
 
     def _failure(self, subject: BaseException | Evidence, reading: Reading) -> Failure:
@@ -522,8 +521,7 @@ def _reading_from_rule(rule: "Rule", evidence: Evidence, origin: Origin, via: st
 def _readings_from_text(text: str, evidence: Evidence, origin: Origin, via: str = "") -> "Iterator[Reading]":
     if not text:
         return
-    texts = _load_module("texts")  # compiles large patterns
-    for category, words, status in texts.read_text(text) if texts is not None else ():
+    for category, words, status in texts.read_text(text):
         shown = evidence if status is None or evidence.http_status else evidence.replace(http_status=status)
         text_origin = Origin.HTTP if status is not None and origin is Origin.PROGRAM else origin
         yield Reading(category, f"{via}text: {words}", Strength.TEXT, shown, text_origin)
@@ -553,36 +551,16 @@ def _flagged(reading: Reading, flag: bool | None) -> Reading:  # noqa: FBT001  #
 
 def _overrides_status(error: BaseException) -> bool:
     """Return whether the words of an error refuse credentials or state an exhausted quota."""
-    texts, text = _load_module("texts"), text_of(error)[:_RULE_TEXT_LIMIT]
-    return quota_is_exhausted(text) or (texts is not None and texts.refusal_in(text) is not None)
-
-
-def _read_flag(error: BaseException) -> bool | None:
-    heuristics = _load_module("heuristics")
-    return heuristics.read_flag(error) if heuristics is not None else None
+    text = text_of(error)[:_RULE_TEXT_LIMIT]
+    return quota_is_exhausted(text) or texts.refusal_in(text) is not None
 
 
 def _readings_from_attributes(
-    error: BaseException, via: str, reader: str = "heuristics", strength: Strength = Strength.WEAK
+    found: "tuple[Category, str, Evidence] | None", via: str, strength: Strength
 ) -> "Iterator[Reading]":
-    module = _load_module(reader)
-    found = module.read_attributes(error) if module is not None else None
     if found is not None:
         category, rule, evidence = found
         yield Reading(category, via + rule, strength, evidence, evidence.origin or Origin.UNKNOWN)
-
-
-def _evidence_from_attributes(error: BaseException) -> Evidence:
-    heuristics = _load_module("heuristics")
-    return heuristics.evidence_in(error) if heuristics is not None else _NO_EVIDENCE
-
-
-def _load_module(name: str) -> "Any":
-    """Import a module that most errors do not need; None if it cannot be loaded at the moment."""
-    try:
-        return import_module(f"outlast.classify.{name}")
-    except Exception:  # noqa: BLE001  # out of file descriptors, for instance; continue without it
-        return None
 
 
 def _read_safely(read: "Reader | None", error: BaseException) -> "Evidence | BaseException | None":

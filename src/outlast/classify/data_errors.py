@@ -1,6 +1,6 @@
 """Malformed input: class names and texts of parsers, archives, images, spreadsheets, PDFs, columnar files, serialisers."""
 
-import re
+from outlast.patterns import compiled, has_word
 
 _KINDS = (
     r"7z|zip|rar|tar|gzip|bzip2|xz|lzma|zstd|lz4|parquet|arrow|feather|orc|avro|hdf5?|netcdf|sqlite|excel|xlsx?|xlsb|ods|docx?|"
@@ -21,44 +21,44 @@ CLASS_NAMES = (
 )
 """Pattern of class names that mean malformed input."""
 
-DATA_TEXTS: tuple[str, ...] = (
-    rf"\b(?:corrupt(?:ed)?|truncated|damaged|malformed|garbled)(?: or \w+)? (?:\w+ )?(?:{_NOUNS}|{_KINDS})\b",
-    rf"\b(?:{_NOUNS}|{_KINDS}) (?:is|are|seems to be|appears to be|may be) (?:corrupt(?:ed)?|truncated|damaged|malformed|incomplete)\b",
-    rf"\bnot (?:an? (?:valid )?|valid )(?:\w+ )?(?:{_KINDS}|image|audio) (?:file|archive|document|image|format|data|stream|input|object|string|workbook)\b",
-    r"\b(?:magic (?:bytes?|number)|file (?:signature|header)|central directory|eof marker|startxref|xref table|bof record|start tag|root element)"
-    r"\b[\w ,'<>()-]{0,30}\b(?:not found|missing|mismatch|invalid|incorrect|wrong|expected)\b",
-    r"\b(?:bad|invalid|wrong|unknown|incorrect) magic\b|\bexpected (?:bof record|\d+ (?:columns|fields))\b",
-    rf"\b(?:{_KINDS}) (?:parse|parsing|decode|decoding|syntax|scan|format) (?:error|exception)\b|\bparse ?(?:exception|error)\b|\berror tokenizing data\b",
-    rf"\binvalid (?:\w+ )?(?:{_KINDS})(?: (?:content|data|document|file|syntax|format))?(?![\w-]| (?:code|id|name|key|type|schema|path|url|option|parameter|argument))",
-    r"(?<!alert )\b(?:decod|decompress|inflat|uncompress|unpack|deseriali[sz]|unpickl|unmarshal)\w*\b[\w :]{0,20}\b(?:failed|failure|error)\b",
-    r"\b(?:failed|unable|could not|cannot|error|can't)(?: to| while| when)? (?:decompress|inflat|uncompress|deseriali[sz]|unpickl|unmarshal|unpack)\w*",
-    r"(?<![\w.])(?:lz4f?|zstd|brotli|snappy|lzma|bzip2|zlib|gzip)\w*\b[\w :()-]{0,40}\b(?:error|failed|failure|invalid|corrupt\w*|unknown)\b",
-    r"\b(?:unsupported|unknown|unrecogni[sz]ed|invalid) (?:file|image|audio|archive|data|document) (?:format|type)\b|\bunsupported format, or\b|"
-    r"\bcannot identify image\b|\bfile; not supported\b",
-    r"\b(?:unexpected|premature) end of (?:document|archive|string|compressed data|image data)\b|\bextra data(?=[:.]| after| found| at)|\btrailing (?:data|garbage|characters)\b",
-    r"\bconversion failed when converting\b|\btried to convert to\b|\bvalue \S+ not in range\b|\bno item named .{1,200} in the archive\b",
-    r"\b(?:file|document|archive) (?:is empty|size is 0 bytes)\b|\bempty (?:csv|xml|json|pdf) (?:file|document|data)\b|\bcannot read an empty file\b|"
-    r"\bno columns to parse\b|\bno (?:element|root element) found\b",
-    r"\b(?:file|document|archive|pdf|workbook) (?:is|has not been) (?:password[- ]protected|encrypted|decrypted)\b|\bbad password for (?:file|archive)\b",
-    r"\b(?:bad |incorrect )crc\b|\bcrc(?:32)? (?:check )?(?:error|failed|mismatch)\b|\bchecksum (?:does not|did not|doesn't) match\b",
-    r"\bexceeds max_(?:\w+)_(?:len|size)\b|\b(?:could not|unable to|cannot|can't) (?:determine a constructor|find a root element|read the header(?! file))\b",
-    r"\bdoes not (?:conform to|match) (?:the )?(?:\w+ )?schema\b|\bis not valid under any of the given schemas\b|\bis required on field \w+|\bincorrect padding\b",
-)
-"""Lowercase texts that mean malformed input."""
+DATA_TEXTS: dict[str, str] = {
+    "corrupt damaged garbled malformed truncated": rf"\b(?:corrupt(?:ed)?|truncated|damaged|malformed|garbled)(?: or \w+)? (?:\w+ )?(?:{_NOUNS}|{_KINDS})\b",
+    "corrupt damaged incomplete malformed truncated": rf"\b(?:{_NOUNS}|{_KINDS}) (?:is|are|seems to be|appears to be|may be) (?:corrupt(?:ed)?|truncated|damaged|malformed|incomplete)\b",
+    "archive data document file format image input object stream string workbook": rf"\bnot (?:an? (?:valid )?|valid )(?:\w+ )?(?:{_KINDS}|image|audio) (?:file|archive|document|image|format|data|stream|input|object|string|workbook)\b",
+    "magic signature header directory marker xref record tag element": (
+        r"\b(?:magic (?:bytes?|number)|file (?:signature|header)|central directory|eof marker|startxref|xref table|bof record|start tag|root element)"
+        r"\b[\w ,'<>()-]{0,30}\b(?:not found|missing|mismatch|invalid|incorrect|wrong|expected)\b"
+    ),
+    "expected magic": r"\b(?:bad|invalid|wrong|unknown|incorrect) magic\b|\bexpected (?:bof record|\d+ (?:columns|fields))\b",
+    "parse parsing decode decoding syntax scan format tokenizing": rf"\b(?:{_KINDS}) (?:parse|parsing|decode|decoding|syntax|scan|format) (?:error|exception)\b|\bparse ?(?:exception|error)\b|\berror tokenizing data\b",
+    "invalid": rf"\binvalid (?:\w+ )?(?:{_KINDS})(?: (?:content|data|document|file|syntax|format))?(?![\w-]| (?:code|id|name|key|type|schema|path|url|option|parameter|argument))",
+    "decod decompress deseriali inflat uncompress unmarshal unpack unpickl": r"(?<!alert )\b(?:decod|decompress|inflat|uncompress|unpack|deseriali[sz]|unpickl|unmarshal)\w*\b[\w :]{0,20}\b(?:failed|failure|error)\b",
+    "decompress deseriali inflat uncompress unmarshal unpack unpickl": r"\b(?:failed|unable|could not|cannot|error|can't)(?: to| while| when)? (?:decompress|inflat|uncompress|deseriali[sz]|unpickl|unmarshal|unpack)\w*",
+    "lz4 zstd brotli snappy lzma bzip2 zlib gzip": r"(?<![\w.])(?:lz4f?|zstd|brotli|snappy|lzma|bzip2|zlib|gzip)\w*\b[\w :()-]{0,40}\b(?:error|failed|failure|invalid|corrupt\w*|unknown)\b",
+    "identify invalid supported unknown unrecogni": (
+        r"\b(?:unsupported|unknown|unrecogni[sz]ed|invalid) (?:file|image|audio|archive|data|document) (?:format|type)\b|\bunsupported format, or\b|"
+        r"\bcannot identify image\b|\bfile; not supported\b"
+    ),
+    "extra premature trailing unexpected": r"\b(?:unexpected|premature) end of (?:document|archive|string|compressed data|image data)\b|\bextra data(?=[:.]| after| found| at)|\btrailing (?:data|garbage|characters)\b",
+    "archive conversion convert value": r"\bconversion failed when converting\b|\btried to convert to\b|\bvalue \S+ not in range\b|\bno item named .{1,200} in the archive\b",
+    "empty bytes columns element": (
+        r"\b(?:file|document|archive) (?:is empty|size is 0 bytes)\b|\bempty (?:csv|xml|json|pdf) (?:file|document|data)\b|\bcannot read an empty file\b|"
+        r"\bno columns to parse\b|\bno (?:element|root element) found\b"
+    ),
+    "decrypted encrypted password": r"\b(?:file|document|archive|pdf|workbook) (?:is|has not been) (?:password[- ]protected|encrypted|decrypted)\b|\bbad password for (?:file|archive)\b",
+    "crc checksum": r"\b(?:bad |incorrect )crc\b|\bcrc(?:32)? (?:check )?(?:error|failed|mismatch)\b|\bchecksum (?:does not|did not|doesn't) match\b",
+    "constructor element exceeds header": r"\bexceeds max_(?:\w+)_(?:len|size)\b|\b(?:could not|unable to|cannot|can't) (?:determine a constructor|find a root element|read the header(?! file))\b",
+    "schema field padding": r"\bdoes not (?:conform to|match) (?:the )?(?:\w+ )?schema\b|\bis not valid under any of the given schemas\b|\bis required on field \w+|\bincorrect padding\b",
+}
+"""Lowercase texts that mean malformed input; a text that matches has one of the words before the pattern."""
 
 _TEXT_LIMIT = 1024
-# A text that matches has one of these parts; most texts have none, and are not searched.
-_PARTS = (
-    "corrupt,truncat,damage,malform,garbl,incomplete,not a,not valid,magic,signature,header,directory,marker,xref,bof ,tag ,element,columns,"
-    "fields,pars,tokeniz,invalid ,decod,compress,inflat,unpack,seriali,pickl,marshal,lz4,zstd,brotli,snappy,lzma,bzip2,zlib,gzip,format,identify,"
-    "not supported,end of,extra data,trailing,convert,not in range,archive,empty,0 bytes,crypt,password,crc,checksum,max_,constructor,schema,"
-    "on field,padding, type"
-).split(",")
 
 
 def malformed_words(text: str) -> str | None:
     """Return the words of a lowercase text that mean malformed input, or None."""
     text = text[:_TEXT_LIMIT]
-    if not any(part in text for part in _PARTS):
-        return None
-    return next((found[0] for pattern in DATA_TEXTS if (found := re.search(pattern, text))), None)
+    for words, pattern in DATA_TEXTS.items():
+        if has_word(text, words) and (found := compiled(pattern).search(text)):
+            return found[0]
+    return None

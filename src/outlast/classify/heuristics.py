@@ -4,9 +4,7 @@ Attributes are only read, never called. A value that is not a status, a code or 
 that raises or a ``status = "abc"`` changes nothing.
 """
 
-import re
 from enum import Enum
-from functools import cache
 from importlib import import_module
 
 from outlast.classify import vendor_codes
@@ -19,6 +17,7 @@ from outlast.classify.rpc_status import RPC_STATUSES
 from outlast.classify.safe_access import read_headers, read_response, safe_getattr, safe_int, status_of, text_of
 from outlast.classify.texts import refusal_in
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
+from outlast.patterns import compiled, has_word
 
 _RESPONSE_ATTRIBUTES = ("response", "resp", "http_resp", "http_response", "raw_response")
 _STATUS_ATTRIBUTES = ("status_code", "http_status", "response_code", "http_code", "status", "code")
@@ -45,55 +44,91 @@ _TEXT_LIMIT = 4096
 _ITEM_LIMIT = 20
 # Names of classes and modules of protocols whose three-digit numbers are not HTTP statuses.
 _PROTOCOLS = (
-    ("mail", re.compile(r"smtp|lmtp", re.IGNORECASE)),
-    ("ftp", re.compile(r"ftp(?!s?_?(?:url|http))", re.IGNORECASE)),
-    ("other", re.compile(r"\.(?:Database|Operational|Programming|Interface)Error\b|amqp|stomp|mqtt|xmpp|nntp|\bsip\b")),
+    ("mail", r"(?i)smtp|lmtp"),
+    ("ftp", r"(?i)ftp(?!s?_?(?:url|http))"),
+    ("other", r"\.(?:Database|Operational|Programming|Interface)Error\b|amqp|stomp|mqtt|xmpp|nntp|\bsip\b"),
 )
-_ENHANCED_STATUS = re.compile(r"[245]\.\d{1,3}\.\d{1,3}\b")  # of a mail reply, RFC 3463
+_NAMES_OF_STATUSES = "InternalServerError BadGateway GatewayTime ServiceUnavailable TooManyRequests RateLimit"
+_ENHANCED_STATUS = r"[245]\.\d{1,3}\.\d{1,3}\b"  # of a mail reply, RFC 3463
 
-CLASS_NAME_PATTERNS: tuple[tuple[Category, str], ...] = (
+CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     (
         Category.INVALID_PARAMETERS,  # about a setting with that name
+        "Connection RateLimit Timeout",
         "^(?:Invalid|Missing|Bad|Unsupported|Unknown)\\w*(?:Timeout|RateLimit|Connection)|^No(?:Timeout|RateLimit)|"
         "(?:Timeout|RateLimit|Connection)\\w*(?:NotSupported|NotSet|NotAllowed|Settings?|Preference|Parameter|Option)",
     ),
-    (Category.QUOTA_EXHAUSTED, "Quota(?:Exceeded|Exhausted|Error)|BillingLimit\\w*|InsufficientFunds|PaymentRequired"),
+    (
+        Category.QUOTA_EXHAUSTED,
+        "BillingLimit InsufficientFunds PaymentRequired QuotaE",
+        "Quota(?:Exceeded|Exhausted|Error)|BillingLimit\\w*|InsufficientFunds|PaymentRequired",
+    ),
     (
         Category.AUTHENTICATION,
+        "Auth Unauthori Unauthenticated Invalid Expired Signature Credentials HostKey Login",
         "Unauthori[sz]ed|Unauthenticated|NotAuthenticated|Auth(?:entication|orization)?(?:Error|Failed|Failure|Exception|Required)|"
         "Invalid(?:Credentials?|Token|ApiKey|APIKey|Password)|(?:Token|Credentials?|Signature|Session)Expired|BadSignature|BadCredentials|HostKey(?:Not\\w+|Mismatch)|Expired(?:Token|Credentials?)|Login(?:Error|Required|Failed)",
     ),
-    (Category.ACCESS_DENIED, "Forbidden|AccessDenied|PermissionDenied|PermissionError"),
-    (Category.NOT_FOUND, "NotFound|DoesNotExist|NoSuch[A-Z]|Gone(?:Error|Exception)?$"),
-    (Category.INTEGRITY, "Duplicate|AlreadyExists|UniqueViolation|IntegrityError|Constraint(?:Violation|Error)"),
+    (
+        Category.ACCESS_DENIED,
+        "AccessDenied Forbidden PermissionDenied PermissionError",
+        "Forbidden|AccessDenied|PermissionDenied|PermissionError",
+    ),
+    (
+        Category.NOT_FOUND,
+        "DoesNotExist Gone NoSuch NotFound",
+        "NotFound|DoesNotExist|NoSuch[A-Z]|Gone(?:Error|Exception)?$",
+    ),
+    (
+        Category.INTEGRITY,
+        "AlreadyExists Constraint Duplicate IntegrityError UniqueViolation",
+        "Duplicate|AlreadyExists|UniqueViolation|IntegrityError|Constraint(?:Violation|Error)",
+    ),
     (
         Category.CONFIGURATION,
+        "ConfigError ConfigurationE ImproperlyConfigured InvalidU KeyExchangeFailed Misconfigured NotSupported",
         "Configuration(?:Error|Exception)|(?:Protocol|Version|Algorithm)NotSupported|KeyExchangeFailed|ConfigError|Misconfigured|ImproperlyConfigured|InvalidU[Rr][LI]",
     ),
     (
         Category.INVALID_PARAMETERS,
+        "BadRequest Conflict Invalid Malformed MethodNotAllowed TooLarge Unprocessable Validation",
         "BadRequest|Validation(?:Error|Exception|Failed)|Invalid(?:Argument|Parameter|Params|Request|Input|Value)|"
         "Unprocessable|Conflict|MethodNotAllowed|(?:Payload|Entity|Request)TooLarge|Malformed(?:Request|Query)|RequestMalformed",
     ),
-    (Category.DATA, CLASS_NAMES),
-    (Category.RATE_LIMIT, "Throttl|RateLimit|TooManyRequests|SlowDown|FloodWait|RetryAfter"),
+    (
+        Category.DATA,
+        "Parse Parsing Decod Deseriali Malformed Schema Scanner Lexer Tokeni Composer Constructor Unp Unmarshal ompress Format Codec Charset Conversion Coercion Compute Shape Data Empty Pdf XLRD CompDoc YAML Yaml TOML Toml LZ Zstd Snappy Brotli Avro Parquet GEOS WK Exif Truncated Checksum CRC Bad Invalid Corrupt Broken Not Unidentified Encoding PDF PSEOF PSSyntax JSONDecode Password",
+        CLASS_NAMES,
+    ),
+    (
+        Category.RATE_LIMIT,
+        "FloodWait RateLimit RetryAfter SlowDown Throttl TooManyRequests",
+        "Throttl|RateLimit|TooManyRequests|SlowDown|FloodWait|RetryAfter",
+    ),
     (
         Category.DATABASE_BUSY,
+        "DatabaseLocked Deadlock LockNotAvailable LockTimeout Serialization TooManyConnections",
         "Deadlock|LockTimeout|LockNotAvailable|Serialization(?:Failure|Conflict)|DatabaseLocked|TooManyConnections",
     ),
-    (Category.SYSTEM, "OutOfMemory|DiskFull|NoSpaceLeft|TooManyOpenFiles"),
+    (
+        Category.SYSTEM,
+        "DiskFull NoSpaceLeft OutOfMemory TooManyOpenFiles",
+        "OutOfMemory|DiskFull|NoSpaceLeft|TooManyOpenFiles",
+    ),
     (
         Category.API_TEMPORARY,
+        "Unavailable NotAvailable Overloaded ServerError BadGateway ServerBusy Maintenance Temporar Transient TryAgain Retr",
         "Unavailable|NotAvailable(?:Error|Exception)?$|Overloaded|(?<!By)(?<!SQL)ServerError|BadGateway|ServerBusy|UnderMaintenance|Temporar(?:y|ily)|Transient|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
     ),
     (
         Category.NETWORK,
+        "Connect DeadlineExceeded Disconnect NameResolution Network Terminated Time UnexpectedClose Unreachable",
         "Time(?:d)?[Oo]ut|Connect(?:ion)?(?:Error|Exception|Failed|Failure|Lost|Closed|Reset|Refused|Aborted|Timeout)|"
         "Disconnect(?:ed|ion)?|(?:Session|Connection)Terminated|UnexpectedClose|NotConnected|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded",
     ),
     *vendor_codes.CLASS_NAMES,
 )
-"""Words in class names by category; the permanent categories come first."""
+"""Category, parts of which a class name must have one, and a pattern; the permanent categories come first."""
 
 
 def read_flag(error: BaseException) -> bool | None:
@@ -169,12 +204,12 @@ def _protocol_of(error: BaseException) -> str | None:
     """Return the protocol that is not HTTP and that the names of the classes show, or None."""
     names = " ".join(f"{each.__module__}.{each.__name__}" for each in type(error).__mro__[:-2])
     for protocol, pattern in _PROTOCOLS:
-        if pattern.search(names):
+        if compiled(pattern).search(names):
             return protocol
     text = safe_getattr(error, "message")
     if not isinstance(text, str):
         text = error.args[1] if len(error.args) > 1 and isinstance(error.args[1], str) else ""
-    return "mail" if _ENHANCED_STATUS.match(text) else None
+    return "mail" if compiled(_ENHANCED_STATUS).match(text) else None
 
 
 def _reply_number(error: object) -> int | None:
@@ -294,17 +329,9 @@ def _judge_any_code(code: object, status: int | None) -> Category | None:
     return judge_code(code) or category_of_reason(code, status)
 
 
-@cache
-def _class_name_patterns() -> tuple[tuple[Category, re.Pattern[str]], ...]:
-    return tuple((category, re.compile(pattern)) for category, pattern in CLASS_NAME_PATTERNS)
-
-
 def stands_for_status(name: str) -> bool:
     """Return whether a class name is that of a retryable HTTP status; words decide against it as little as against one."""
-    return (
-        re.search("InternalServerError|BadGateway|GatewayTime|ServiceUnavailable|TooManyRequests|RateLimit", name)
-        is not None
-    )
+    return has_word(name, _NAMES_OF_STATUSES)
 
 
 def read_name(kind: type) -> tuple[Category, str] | None:
@@ -319,7 +346,7 @@ def read_name(kind: type) -> tuple[Category, str] | None:
                 return None
         except OSError:  # the file cannot be opened at the moment
             return None
-        for category, pattern in _class_name_patterns():
-            if pattern.search(each.__name__):
+        for category, parts, pattern in CLASS_NAME_PATTERNS:
+            if has_word(each.__name__, parts) and compiled(pattern).search(each.__name__):
                 return category, each.__name__
     return None

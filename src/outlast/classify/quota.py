@@ -4,29 +4,27 @@ A quota does not come back within minutes, so a retry does not help; a rate limi
 minute or hour, or with a short wait, is a rate limit.
 """
 
-import re
-
 from outlast.classify.safe_access import read_response, safe_getattr
 from outlast.failure import Category, Evidence
+from outlast.patterns import compiled, has_word
 
-_WORDS = ("quota", "limit", " cap", "credit", "billing", "balance", "trial", "spend", "regain access")
 _PERIOD = r"(?:daily|weekly|monthly|yearly|annual)"
 
-QUOTA_TEXTS: tuple[str, ...] = (
-    r"\bregain access on\b",
-    r"\b(?:reached|exceeded|hit|over) (?:your|the|its) (?:specified )?(?:api )?(?:usage|spend(?:ing)?|billing|credit|plan) (?:limits?|cap|quota)\b",
-    rf"\b(?:exceeded|reached|hit)\b[\w ']{{0,30}}\b{_PERIOD} (?:\w+ ){{0,2}}(?:limit|quota|cap|allowance)\b",
-    rf"\b{_PERIOD} (?:\w+ ){{0,3}}(?:limit|quota|cap|allowance)\b[\w ]{{0,20}}\b(?:exceeded|reached|exhausted|hit)\b",
-    rf"\b(?:cap|limit|quota) exceeded: {_PERIOD}\b",
-    r"\blimited to [\d,.]+ [\w ]{1,30}(?:/|per|a) ?(?:day|week|month|year)\b",
-    r"\b(?:credits?|prepaid|account) balance is (?:too low|insufficient|exhausted|negative)\b",
-    r"\b(?:run|ran|is|are) out of (?:\w+ )?credits\b|\b(?:no|not enough|insufficient) (?:\w+ )?credits? (?:left|remaining|available|balance)\b",
-    r"\b(?:insufficient[_ ]quota|billing[_ ]hard[_ ]limit[_ ]reached|billing[_ ]not[_ ]active|usagecapexceeded)\b",
-    r"\b(?:exceeded|used up|exhausted) (?:your|the) (?:free|trial|included|remaining|current|assigned) (?:\w+ )?(?:quota|credits?|tier|usage|allowance)\b",
-    r"\b(?:add|purchase|buy|top up) (?:more |your )?credits\b",
-    r"\btotalrequests limit exceeded\b|\b(?:24[- ]hour|per[- ]day) (?:\w+ )?limit (?:has been )?(?:exceeded|reached)\b",
-)
-"""Lowercase texts that mean an exhausted quota, whatever the status."""
+QUOTA_TEXTS: dict[str, str] = {
+    "regain": r"\bregain access on\b",
+    "billing credit plan spend usage": r"\b(?:reached|exceeded|hit|over) (?:your|the|its) (?:specified )?(?:api )?(?:usage|spend(?:ing)?|billing|credit|plan) (?:limits?|cap|quota)\b",
+    "annual daily monthly weekly yearly": rf"\b(?:exceeded|reached|hit)\b[\w ']{{0,30}}\b{_PERIOD} (?:\w+ ){{0,2}}(?:limit|quota|cap|allowance)\b",
+    "exceeded reached exhausted hit": rf"\b{_PERIOD} (?:\w+ ){{0,3}}(?:limit|quota|cap|allowance)\b[\w ]{{0,20}}\b(?:exceeded|reached|exhausted|hit)\b",
+    "exceeded:": rf"\b(?:cap|limit|quota) exceeded: {_PERIOD}\b",
+    "limited": r"\blimited to [\d,.]+ [\w ]{1,30}(?:/|per|a) ?(?:day|week|month|year)\b",
+    "balance": r"\b(?:credits?|prepaid|account) balance is (?:too low|insufficient|exhausted|negative)\b",
+    "credit": r"\b(?:run|ran|is|are) out of (?:\w+ )?credits\b|\b(?:no|not enough|insufficient) (?:\w+ )?credits? (?:left|remaining|available|balance)\b",
+    "billing insufficient usagecapexceeded": r"\b(?:insufficient[_ ]quota|billing[_ ]hard[_ ]limit[_ ]reached|billing[_ ]not[_ ]active|usagecapexceeded)\b",
+    "exceeded exhausted used": r"\b(?:exceeded|used up|exhausted) (?:your|the) (?:free|trial|included|remaining|current|assigned) (?:\w+ )?(?:quota|credits?|tier|usage|allowance)\b",
+    "credits": r"\b(?:add|purchase|buy|top up) (?:more |your )?credits\b",
+    "limit": r"\btotalrequests limit exceeded\b|\b(?:24[- ]hour|per[- ]day) (?:\w+ )?limit (?:has been )?(?:exceeded|reached)\b",
+}
+"""Lowercase texts that mean an exhausted quota, whatever the status; one that matches has one of the words before it."""
 
 _SHORT = (
     r"per[ _-]?(?:\d+ ?)?(?:second|minute|hour)|/ ?(?:s|sec|min|minute|hour)\b|\b(?:rpm|tpm)\b|"
@@ -43,19 +41,18 @@ _SERVER_ERROR = 500
 def quota_is_exhausted(text: str) -> bool:
     """Return whether a text says that a quota for longer than an hour is exhausted."""
     text = text[:_TEXT_LIMIT].lower()
-    if not any(word in text for word in _WORDS) or not any(re.search(pattern, text) for pattern in QUOTA_TEXTS):
-        return False
-    return not is_short(text)
+    stated = any(has_word(text, words) and compiled(pattern).search(text) for words, pattern in QUOTA_TEXTS.items())
+    return stated and not is_short(text)
 
 
 def is_short(text: str) -> bool:
     """Return whether a text speaks of a limit per second, minute or hour, or of a short wait."""
-    return re.search(_SHORT, text[:_TEXT_LIMIT].lower()) is not None
+    return compiled(_SHORT).search(text[:_TEXT_LIMIT].lower()) is not None
 
 
 def reset_header(text: str) -> dict[str, str]:
     """Return the time at which a quota resets as a header, in UTC, so that it is compared and capped like any other."""
-    found = re.search(_RESET, text[:_TEXT_LIMIT].lower())
+    found = compiled(_RESET).search(text[:_TEXT_LIMIT].lower())
     return {"retry-after": f"{found[1]}T{found[2] or '00:00'}+00:00"} if found else {}
 
 

@@ -5,12 +5,12 @@ A reason is a name such as ``quota_exceeded`` in a field for names: `error.code`
 APIs, so case and punctuation do not count; the name has to match as a whole.
 """
 
-import re
 from enum import Enum
 from itertools import islice
 
 from outlast.classify.codes import categories_by_name, judge_code
 from outlast.failure import Category
+from outlast.patterns import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ _STATUS_NAMES = frozenset(
 )
 _REFUSALS = frozenset({"accessdenied", "permissiondenied", "permissionerror"})  # a 403 in words: credentials decide
 _LONGEST_REASON = 100
-_NOT_A_NAME = re.compile(r"[^A-Za-z0-9]+")
+_NOT_A_NAME = r"[^A-Za-z0-9]+"
 
 
 def reason_name(value: object) -> str | None:
@@ -130,7 +130,7 @@ def reason_name(value: object) -> str | None:
         value = value.name
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_REASON or " " in value.strip():
         return None
-    return re.split(r"[/#]", value.strip().rstrip("/#"))[-1]
+    return value.strip().rstrip("/#").replace("#", "/").rpartition("/")[2]
 
 
 def category_of_reason(value: object, status: int | None = None) -> Category | None:
@@ -144,7 +144,7 @@ def category_of_reason(value: object, status: int | None = None) -> Category | N
     name = reason_name(value)
     if name is None:
         return None
-    plain = _NOT_A_NAME.sub("", re.split(r"[.:]", name)[-1]).lower()
+    plain = compiled(_NOT_A_NAME).sub("", name.replace(":", ".").rpartition(".")[2]).lower()
     if status is not None and plain in _STATUS_NAMES:
         return None
     category = _EXACT.get(name) or judge_code(name) or REASONS.get(plain)
@@ -192,9 +192,10 @@ _FIELDS = (
 """Names of the fields for reasons, the most specific first."""
 _NODE_LIMIT = 40
 _TEXT_LIMIT = 4096
-_XML_FIELD = re.compile(r"<(?:\w{1,20}:)?(?:[Cc]ode|[Ee]rrorCode|faultcode|[Rr]eason)>\s*([\w.:-]{1,100})\s*</")
-_JSON_FIELD = re.compile(
-    r"\"(?:reason|code|error_?[Cc]ode|Code|error|error_?[Nn]ame|__type|error_?[Tt]ype|type|title|status)\"\s*:\s*\"([^\"\s]{1,100})\""
+_XML_FIELD = r"<(?:\w{1,20}:)?(?:[Cc]ode|[Ee]rrorCode|faultcode|[Rr]eason)>\s*([\w.:-]{1,100})\s*</"
+_JSON_FIELD = (
+    r"\"(?:reason|code|error_?[Cc]ode|Code|error|error_?[Nn]ame|__type|error_?[Tt]ype|type|title|status)\""
+    r"\s*:\s*\"([^\"\s]{1,100})\""
 )
 
 
@@ -207,13 +208,13 @@ def reasons_in(body: object) -> "Iterator[str]":
     if isinstance(body, str):
         start = body[:64].lstrip()
         if start[:1] == "<":
-            yield from (match[1] for match in _XML_FIELD.finditer(body[:_TEXT_LIMIT]))
+            yield from (match[1] for match in compiled(_XML_FIELD).finditer(body[:_TEXT_LIMIT]))
             return
         if start[:1] not in {"{", "["}:
             return
         decoded = _decode_json(body)
         if decoded is None:  # cut off
-            yield from (match[1] for match in _JSON_FIELD.finditer(body[:_TEXT_LIMIT]))
+            yield from (match[1] for match in compiled(_JSON_FIELD).finditer(body[:_TEXT_LIMIT]))
             return
         body = decoded
     nodes = _nodes_in(body)

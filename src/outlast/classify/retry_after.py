@@ -13,6 +13,7 @@ import re
 from outlast import clock
 from outlast.classify.safe_access import HEADER_LIMIT, safe_getattr, text_of
 from outlast.failure import Frozen
+from outlast.patterns import compiled, has_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ WAIT_PATTERNS: dict[str, str] = {
 }
 """Regular expressions for the wait in a lowercase text, the most exact first. A time without a zone is UTC."""
 
-_WORDS_OF_WAITS = ("retry", "again", "wait", "available", "reset", "backoff", "access on")
+_WORDS_OF_WAITS = "retry again wait available reset backoff access"
 _LIMIT_AND_REQUEST = r"\blimit:? ([0-9][0-9,]{0,15})\b[^.]{0,40}?\brequested:? ([0-9][0-9,]{0,15})\b"
 
 
@@ -313,10 +314,10 @@ def hint_in_text(text: str, *, now: "WallClock" = clock.wall_clock) -> RetryHint
     Words without a number ("in a few minutes") are ignored.
     """
     text = text[:TEXT_LIMIT].lower()
-    if not any(word in text for word in _WORDS_OF_WAITS):
+    if not has_word(text, _WORDS_OF_WAITS) or not has_word(text, "0 1 2 3 4 5 6 7 8 9"):
         return None
     for pattern in WAIT_PATTERNS.values():
-        match = re.search(pattern, text, re.ASCII)
+        match = compiled(pattern, re.ASCII).search(text)
         if match is None:
             continue
         groups = match.groupdict()

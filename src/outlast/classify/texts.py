@@ -6,12 +6,12 @@ the permanent one wins: retrying what cannot succeed is worse than giving up on 
 
 import re
 import unicodedata
-from functools import cache
 
 from outlast.classify.data_errors import malformed_words
 from outlast.classify.statuses import judge_status
 from outlast.classify.vendor_codes import code_in_text
 from outlast.failure import RETRYABLE, Category, Evidence
+from outlast.patterns import compiled, has_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,209 +21,211 @@ if TYPE_CHECKING:
 TEXT_LIMIT = 2048
 """Characters of a message that are read; the important part is at the start."""
 
-PHRASES: dict[Category, tuple[str, ...]] = {
-    Category.QUOTA_EXHAUSTED: (
-        r"(?<!disk )(?:quota|credits?|allowance)\b[\w ]{0,20}\b(?:exceeded|exhausted|reached|used up|depleted)",
-        r"(?:exceeded|exhausted|reached|out of)\b[\w ]{0,20}\b(?:quota|credits|allowance)",
-        r"insufficient[_ ](?:quota|credits|funds|balance)|credit balance is too low",
-        r"(?:quota|dailylimit)exceeded",
-        r"(?:daily|monthly|usage|billing|spending) (?:\w+ )?limit\b[\w ]{0,20}\b(?:exceeded|reached|hit)",
-        r"(?:exceeded|reached|hit|over) (?:[\w,]+ ){0,4}(?:daily|weekly|monthly|annual) (?:\w+ ){0,3}(?:limit|quota|cap|allowance)",
-        r"payment required",
-        "クォータ(?:を|の|が)?(?:超過|超え|上限)",
-        "(?:利用|使用|1日の|月間)(?:回数|可能回数|量|枠)?の?(?:上限|制限)(?:に達し|を超)",
-    ),
-    Category.AUTHENTICATION: (
-        r"(?:password )?authentication(?<!temporary authentication) (?:failed|failure|error|required|is required|rejected|refused)",
-        r"(?:failed|unable) to authenticate|not authenticated|(?:must be|not) logged in|access denied for user|permission denied for user",
-        r"unauthori[sz]ed|not authori[sz]ed|authorization (?:failed|required)|invalid_grant|jwt expired|authori[sz]ation violation|logon denied|ora-01017",
-        r"(?:invalid|incorrect|wrong|bad|expired|revoked|missing) (?:\w+ )?(?:api[ _-]?key|credentials?|token|password|signature|login)",
-        r"(?:api[ _-]?key|credentials?|token|password|signature|session)\b[\w ]{0,12}\b"
-        r"(?:invalid|incorrect|expired|revoked|rejected|not valid|do not match|does not match)",
-        r"(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|email)(?: or | and |/)password",
-        r"user ?name (?:and|or) password not accepted|host key (?:is not|not) trusted|host key verification failed",
-        r"log ?in (?:required|failed|incorrect|denied|refused|rejected)|sign[ -]?in (?:required|to confirm)|permission denied \(publickey",
-        "認証(?:に失敗|エラー|が必要|情報が(?:不正|無効))",
-        "ログイン(?:が必要|に失敗)",
-        "(?:トークン|apiキー|パスワード)(?:の有効期限)?(?:が|は)?(?:無効|不正|期限切れ|切れ|間違|違い)",
-    ),
-    Category.ACCESS_DENIED: (
-        r"access (?:is )?(?:denied|forbidden)|permission (?:denied|to \S+ denied)|forbidden(?! (?:character|word|value))|operation not permitted",
-        "アクセス(?:が|は|を)?(?:拒否|禁止)",
-        "権限が(?:ありません|ない|不足)",
-    ),
-    Category.CONFIGURATION: (
-        r"(?:invalid|malformed|unsupported|missing|no) (?:url|uri|scheme|protocol|configuration|config|setting|ipv6 url)\b(?! (?:param|arg|value|field))",
-        r"(?:invalid|malformed) (?:endpoint|base url|dsn|connection string)|unsupported (?:url )?(?:scheme|protocol)|unknown (?:url type|scheme)|no (?:scheme|host) (?:supplied|given)",
-        r"(?:api[ _-]?key|environment variable|setting|configuration|credentials?|connection string)\b[\w ]{0,40}\b(?:is |are |was )?"
-        r"(?:not set|missing|empty|not configured|not defined|not provided|required)",
-        r"(?:module|library|driver|command|executable|plugin|interpreter|dependency) (?:'?[\w.-]+'? )?(?:is |was )?not found",
-        r"no matching (?:[\w-]+ )?(?:encryption|key exchange|cipher|mac|host key)\b[\w ]{0,20}\bfound|unsupported (?:ssh|tls|ssl|protocol) version",
-        r"no api[ _-]?key (?:was |has been |is )?(?:provided|given|found|set|configured)",
-        r"(?:could not|cannot) find a suitable tls ca certificate|must specify one of the following schemes",
-        r"misconfigur(?:ed|ation)|not configured|(?:unable to|could not) (?:locate|find|load|resolve) (?:\w+ )?(?:credentials|authentication method)|relation \S+ does not exist|no such (?:table|column|module)",
-        "設定(?:が|値が|ファイルが)?(?:不正|無効|見つかり|ありません|されていません|エラー)",
-        "(?:apiキー|環境変数)(?: ?[\\w]+ ?)?(?:が|は)?(?:設定されていません|未設定|ありません)",
-    ),
-    Category.NOT_FOUND: (
-        # not about bytes of a file, a host, or a part of a program
-        r"(?=not[ _]found)(?<!host )(?<!hostname )(?<!domain )(?<!['\"`]\W['\"`] )(?<!bytes )(?<!byte )(?<!magic )(?<!signature )(?<!marker )(?<!delimiter )"
-        r"(?<!tag )(?<!footer )(?<!command )(?<!module )(?<!library )(?<!driver )(?<!parameter )(?<!argument )(?<!option )not[ _]found",
-        r"(?=does|no )(?<!parameter )(?<!argument )(?<!option )(?<!setting )(?<!host )(?:does not exist|doesn't exist|no longer (?:exists|available))",
-        r"no such (?:file|key|bucket|object|entity|resource|user|page|document|item|record|video|channel)\b",
-        r"(?=has|was|been)(?<!parameter )(?<!argument )(?<!option )(?<!method )(?<!support )(?<!function )(?:has been|was|been) (?:deleted|removed)(?! (?:in|since|as of) (?:version|release|python|v?\d))|video (?:is )?unavailable|private video|video is private|members[- ]only",
-        r"nosuch(?:key|bucket|upload|version)",
-        "該当する\\w{0,10}がありません|見つかりません|見つからない|存在しません|存在しない|削除され(?:ました|ています)|非公開",
-    ),
-    Category.INVALID_PARAMETERS: (
-        r"(?:invalid|illegal|bad|malformed|unknown|missing|unexpected|unsupported)\b(?: \w+)? "
-        r"(?:parameters?|params?|arguments?|requests?|inputs?|values?|fields?)",
-        r"(?:parameters?|params?|arguments?|fields?|inputs?)\b[\w '\"]{0,40}\b(?:is|are|was) (?:invalid|required|missing|not valid|unknown)",
-        r"(?:parameter|argument|field) (?:missing|required|invalid)|required (?:parameter|argument|field)",
-        r"(?:parameter|argument|option)\b[\w '\"]{0,40}\b(?:not found|does not exist|was removed)",
-        r"(?:invalid|illegal|bad) timeout|timeout (?:must|has to|should|parameter)|must be (?:an? )?(?:positive|non-?negative|greater than|at least|one of|between)",
-        r"(?:timeouts?|rate limit|connection pool(?: size)?)\b[\w ]{0,30}\b(?:must|has to|should|cannot be|is not valid)\b",
-        r"(?:object|payload|message|request|entity|body|file|value|record|key|upload)\b(?: is| was)? too (?:large|big|long)",
-        r"maximum (?:payload|message|request|body)(?: size)? exceeded|validation (?:failed|error)|unprocessable entity|method not allowed",
-        "(?:不正|無効)な(?:パラメータ|パラメーター|引数|値|リクエスト|入力)",
-        "(?:パラメータ|パラメーター|引数|入力)(?:が|は)?(?:不正|無効|足りません|不足|必須)",
-        "必須(?:パラメータ|パラメーター|項目)",
-    ),
-    Category.INTEGRITY: (
-        r"(?:unique|foreign key|not null|check|primary key|integrity|exclusion) constraint(?! (?:matching|exists|named))|violates \S+ constraint|duplicate (?:key|entry)",
-        r"constraint (?:violation|failed)",
-        "(?:一意|外部キー|整合性|not null)制約|重複(?:キー|エントリ)",
-    ),
-    Category.DATA: (
-        r"(?:invalid|malformed|unexpected|truncated|corrupt(?:ed)?) (?:json|xml|html|utf-?8|csv|response|payload|data|start byte|encoding)",
-        r"(?:json|xml|html) (?:decode|parse|parsing|syntax) (?:error|failed)|(?:failed|unable|cannot|could not) to (?:decode|parse)"
-        r"|could not (?:decode|parse)|not well-formed|cannot decode",
-        r"checksum (?:mismatch|failed|error)|unexpected end of (?:json|file|input|data)|codec can't (?:de|en)code|expecting value",
-        "(?:解析|パース|デコード)(?:に失敗|エラー|できません)|文字化け|不正な(?:json|xml|データ|形式)|形式が正しくありません|文字コードの変換に失敗|データが壊れ",
-    ),
-    Category.RATE_LIMIT: (
-        r"(?=rate)(?<!exchange )(?<!interest )(?<!tax )(?<!frame )(?<!sample )(?<!bit )(?<!higher )(?<!no )rate[ -]?limit(?:ed|ing)?(?! (?:is|was|are|of|for) (?:disabled|off|not|the|each)|[ -]?(?:table|column|config|setting|header|parameter|limit|remaining|reset))",
-        r"(?:exceed(?:ed|s|ing)?|hit|reached|over|due to|by)\b[\w ]{0,20} rate limits",
-        r"rate_limit(?:ed|_exceeded|_reached|_error)|(?:user)?ratelimitexceeded|too many requests|throttl(?:ed|ing)(?! (?:is|was|are) (?:disabled|off|not)| (?:config|settings?|parameter))|throttlingexception",
-        r"slowdown|slow down|api limit (?:reached|exceeded|hit)|request limit exceeded|requests? (?:are )?too (?:fast|frequent)|not a bot",
-        "レート(?:制限|リミット)|リクエスト(?:が|数が|回数の|数の)?(?:多すぎ|過多|上限|制限)|アクセスが(?:集中|多すぎ)|アクセス制限中",
-    ),
-    Category.DATABASE_BUSY: (
-        r"database (?:\w+ )?is locked|table (?:\S+ )?is locked|sqlite_(?:busy|locked)|deadlock(?: detected| found)?|lock wait timeout|lock timeout|lock request time ?out",
-        r"could not (?:serialize|obtain lock)|serialization failure|statement timeout|too many (?:clients|connections)",
-        r"remaining connection slots|connection pool (?:is )?(?:exhausted|full)|queuepool limit|database system is (?:starting up|shutting down|in recovery)",
-        "接続数(?:が|の)?(?:上限|超過)|データベースが(?:ロック|ビジー)|デッドロック|ロック(?:待ち|の)?(?:タイムアウト|待機)",
-    ),
-    Category.SYSTEM: (
-        r"no space left|disk (?:is )?full(?! check)|can't start new thread|(?:database or )?disk is full|out of memory|cannot allocate memory|too many open files|disk quota exceeded",
-        r"not enough (?:space|memory|disk)|memory exhausted|resource temporarily exhausted|read-only file system",
-        "(?:ディスク|空き)?容量(?:が)?(?:不足|足り)|ディスクがいっぱい|メモリ(?:ー)?(?:が)?(?:不足|足り)",
-    ),
-    Category.API_TEMPORARY: (
-        r"temporar(?:il)?y (?:un ?available|failure(?! in name)|error|overloaded|down|busy)|service (?:is )?(?:temporarily |currently )?unavailable",
-        # 'server error' after the name of a product is about that product
-        r"internal server error|\A\W*server error|(?:an?|the|with|returned|received|unexpected|remote|upstream|http|unknown|\d{3}) server error|server error(?<=[:(,;-] server error)",
-        r"bad gateway|gateway time-?out|backend error|overloaded(?<!no matching overloaded)(?! (?:function|method|operator|constructor|signature|variant))|under maintenance",
-        r"(?:try|retry)(?: again(?! (?:with|using)\b)| later| your request| the request)\b(?: \w+)?(?: later| soon| shortly)?",
-        r"maximum connections exceeded|no (?:servers?|nodes?|workers?|brokers?|replicas?|backends?|responders?) (?:is |are )?available",
-        r"temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
-        "一時的(?:に|な)(?:利用|使用|アクセス|エラー|障害|接続|サービス)|メンテナンス中|(?:サーバー|サーバ|内部)(?:の)?エラー|混み合って|しばらく(?:して|経って|待って|時間|お待ち)",
-    ),
-    Category.NETWORK: (
-        # 'timeout' counts if something timed out, not if it is the name of a setting
-        r"timed[ -]?out|time-?out(?<!session timeout)(?<!token timeout)(?<!password timeout) (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
-        r"(?:connect(?:ion)?|read|write|request|response|socket|operation|server|network|net|query|idle|pool|upstream|handshake|ssl|tls|dns|http|api|rpc|command|call|fetch|download|upload|page|navigation|send|receive|recv|i/o) time-?outs?(?! (?:value|setting|parameter|must|has to|should|is (?:not|invalid)|cannot|of))",
-        r"\A\W*time-?out(?=\s*(?:\Z|[:.!,(-]))|(?<=[:(,;-] )time-?out(?=\W*\Z)",
-        r"deadline exceeded|no such host|enotfound|eai_again|socket hang up|ora-12(?:170|514|537|541)|no listener",
-        r"(?:x509|certificate)\b[\w :]{0,30}\b(?:expired|verify failed|verification failed|not trusted|unknown authority|self[- ]signed)|bad certificate",
-        r"connection\b[\w ]{0,30}\b(?:refused|reset|aborted|closed(?! (?:normally|cleanly|successfully))|lost|dropped|broken|failed|error|terminated|timed out|interrupted)",
-        r"connection (?:to|from|with|at) [\w \"'()@/:.-]{1,60}\b(?:refused|reset|closed|lost|timed out)",
-        r"econn(?:reset|refused|aborted)|etimedout|epipe|ehostunreach|enetunreach|eai_again|err_(?:connection|name_not|timed_out|ssl|network)\w*",
-        r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|server disconnected|closed (?:the )?connection|socket is closed",
-        r"(?:network|host|no route to host|net)\b[\w ]{0,12}\b(?:is )?(?:unreachable|down)|no route to host|unexpected eof|eof occurred|hung up|gone away",
-        r"(?:temporary failure in )?name resolution|name or service not known|nodename nor servname|getaddrinfo|(?:could not|failed to|cannot|can't|unable to) resolve (?:the )?(?:host|address|domain|dns|proxy|server|['\"]?[\w-]+(?:\.[\w-]+)+)",
-        r"(?:host|hostname|domain|server) not found|dns (?:lookup|error|failure|resolution)|no address associated|unknown host",
-        r"(?:ssl|tls)\b[\w :]{0,20}\b(?:handshake|error|failure|alert)|remote end closed|incomplete read|proxy error",
-        "タイムアウト(?!の?(?:値|設定|秒数|時間|パラメータ)|は|していません)|時間切れ|証明書の検証|接続(?:が|を|に|は)?(?:拒否|切断|リセット|失敗|できません|エラー|タイムアウト)|(?:通信|ネットワーク)(?:エラー|障害|に失敗|が切断)|名前解決|ホスト(?:が|名が|名を)?(?:見つかり|解決)",
-    ),
+PHRASES: dict[Category, dict[str, str]] = {
+    Category.QUOTA_EXHAUSTED: {
+        "allowance credit quota": r"(?<!disk )(?:quota|credits?|allowance)\b[\w ]{0,20}\b(?:exceeded|exhausted|reached|used up|depleted)",
+        "allowance credits quota": r"(?:exceeded|exhausted|reached|out of)\b[\w ]{0,20}\b(?:quota|credits|allowance)",
+        "balance insufficient": r"insufficient[_ ](?:quota|credits|funds|balance)|credit balance is too low",
+        "quotaexceeded dailylimitexceeded": r"(?:quota|dailylimit)exceeded",
+        "billing daily monthly spending usage": r"(?:daily|monthly|usage|billing|spending) (?:\w+ )?limit\b[\w ]{0,20}\b(?:exceeded|reached|hit)",
+        "annual daily monthly weekly": r"(?:exceeded|reached|hit|over) (?:[\w,]+ ){0,4}(?:daily|weekly|monthly|annual) (?:\w+ ){0,3}(?:limit|quota|cap|allowance)",
+        "payment": r"payment required",
+        "クォータ": "クォータ(?:を|の|が)?(?:超過|超え|上限)",
+        "に達し を超": "(?:利用|使用|1日の|月間)(?:回数|可能回数|量|枠)?の?(?:上限|制限)(?:に達し|を超)",
+    },
+    Category.AUTHENTICATION: {
+        "authentication": r"(?:password )?authentication(?<!temporary authentication) (?:failed|failure|error|required|is required|rejected|refused)",
+        "authenticate logged denied": r"(?:failed|unable) to authenticate|not authenticated|(?:must be|not) logged in|access denied for user|permission denied for user",
+        "authori invalid_grant jwt logon ora-01017": r"unauthori[sz]ed|not authori[sz]ed|authorization (?:failed|required)|invalid_grant|jwt expired|authori[sz]ation violation|logon denied|ora-01017",
+        "api credential login password signature token": r"(?:invalid|incorrect|wrong|bad|expired|revoked|missing) (?:\w+ )?(?:api[ _-]?key|credentials?|token|password|signature|login)",
+        "expired incorrect match rejected revoked valid": (
+            r"(?:api[ _-]?key|credentials?|token|password|signature|session)\b[\w ]{0,12}\b"
+            r"(?:invalid|incorrect|expired|revoked|rejected|not valid|do not match|does not match)"
+        ),
+        "password": r"(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|email)(?: or | and |/)password",
+        "password trusted verification": r"user ?name (?:and|or) password not accepted|host key (?:is not|not) trusted|host key verification failed",
+        "log sign publickey": r"log ?in (?:required|failed|incorrect|denied|refused|rejected)|sign[ -]?in (?:required|to confirm)|permission denied \(publickey",
+        "認証": "認証(?:に失敗|エラー|が必要|情報が(?:不正|無効))",
+        "ログイン": "ログイン(?:が必要|に失敗)",
+        "apiキー トークン パスワード": "(?:トークン|apiキー|パスワード)(?:の有効期限)?(?:が|は)?(?:無効|不正|期限切れ|切れ|間違|違い)",
+    },
+    Category.ACCESS_DENIED: {
+        "access forbidden operation permission": r"access (?:is )?(?:denied|forbidden)|permission (?:denied|to \S+ denied)|forbidden(?! (?:character|word|value))|operation not permitted",
+        "アクセス": "アクセス(?:が|は|を)?(?:拒否|禁止)",
+        "権限が": "権限が(?:ありません|ない|不足)",
+    },
+    Category.CONFIGURATION: {
+        "config ipv6 protocol scheme setting uri url": r"(?:invalid|malformed|unsupported|missing|no) (?:url|uri|scheme|protocol|configuration|config|setting|ipv6 url)\b(?! (?:param|arg|value|field))",
+        "given invalid malformed supplied unknown unsupported": r"(?:invalid|malformed) (?:endpoint|base url|dsn|connection string)|unsupported (?:url )?(?:scheme|protocol)|unknown (?:url type|scheme)|no (?:scheme|host) (?:supplied|given)",
+        "api configuration connection credential environment setting": (
+            r"(?:api[ _-]?key|environment variable|setting|configuration|credentials?|connection string)\b[\w ]{0,40}\b(?:is |are |was )?"
+            r"(?:not set|missing|empty|not configured|not defined|not provided|required)"
+        ),
+        "found": r"(?:module|library|driver|command|executable|plugin|interpreter|dependency) (?:'?[\w.-]+'? )?(?:is |was )?not found",
+        "matching unsupported": r"no matching (?:[\w-]+ )?(?:encryption|key exchange|cipher|mac|host key)\b[\w ]{0,20}\bfound|unsupported (?:ssh|tls|ssl|protocol) version",
+        "api": r"no api[ _-]?key (?:was |has been |is )?(?:provided|given|found|set|configured)",
+        "certificate following": r"(?:could not|cannot) find a suitable tls ca certificate|must specify one of the following schemes",
+        "authentication column configured credentials misconfigur module relation table": r"misconfigur(?:ed|ation)|not configured|(?:unable to|could not) (?:locate|find|load|resolve) (?:\w+ )?(?:credentials|authentication method)|relation \S+ does not exist|no such (?:table|column|module)",
+        "設定": "設定(?:が|値が|ファイルが)?(?:不正|無効|見つかり|ありません|されていません|エラー)",
+        "apiキー 環境変数": "(?:apiキー|環境変数)(?: ?[\\w]+ ?)?(?:が|は)?(?:設定されていません|未設定|ありません)",
+    },
+    Category.NOT_FOUND: {
+        "found": (
+            r"(?=not[ _]found)(?<!host )(?<!hostname )(?<!domain )(?<!['\"`]\W['\"`] )(?<!bytes )(?<!byte )(?<!magic )(?<!signature )(?<!marker )(?<!delimiter )"
+            r"(?<!tag )(?<!footer )(?<!command )(?<!module )(?<!library )(?<!driver )(?<!parameter )(?<!argument )(?<!option )not[ _]found"
+        ),
+        "doesn't exist longer": r"(?=does|no )(?<!parameter )(?<!argument )(?<!option )(?<!setting )(?<!host )(?:does not exist|doesn't exist|no longer (?:exists|available))",
+        "such": r"no such (?:file|key|bucket|object|entity|resource|user|page|document|item|record|video|channel)\b",
+        "deleted members private removed unavailable": r"(?=has|was|been)(?<!parameter )(?<!argument )(?<!option )(?<!method )(?<!support )(?<!function )(?:has been|was|been) (?:deleted|removed)(?! (?:in|since|as of) (?:version|release|python|v?\d))|video (?:is )?unavailable|private video|video is private|members[- ]only",
+        "nosuch": r"nosuch(?:key|bucket|upload|version)",
+        "がありません 削除され 存在しない 存在しません 見つからない 見つかりません 非公開": "該当する\\w{0,10}がありません|見つかりません|見つからない|存在しません|存在しない|削除され(?:ました|ています)|非公開",
+    },
+    Category.INVALID_PARAMETERS: {
+        "argument field input param request value": (
+            r"(?:invalid|illegal|bad|malformed|unknown|missing|unexpected|unsupported)\b(?: \w+)? "
+            r"(?:parameters?|params?|arguments?|requests?|inputs?|values?|fields?)"
+        ),
+        "argument field input param": r"(?:parameters?|params?|arguments?|fields?|inputs?)\b[\w '\"]{0,40}\b(?:is|are|was) (?:invalid|required|missing|not valid|unknown)",
+        "parameter argument field": r"(?:parameter|argument|field) (?:missing|required|invalid)|required (?:parameter|argument|field)",
+        "parameter argument option": r"(?:parameter|argument|option)\b[\w '\"]{0,40}\b(?:not found|does not exist|was removed)",
+        "must timeout": r"(?:invalid|illegal|bad) timeout|timeout (?:must|has to|should|parameter)|must be (?:an? )?(?:positive|non-?negative|greater than|at least|one of|between)",
+        "timeout limit pool": r"(?:timeouts?|rate limit|connection pool(?: size)?)\b[\w ]{0,30}\b(?:must|has to|should|cannot be|is not valid)\b",
+        "too": r"(?:object|payload|message|request|entity|body|file|value|record|key|upload)\b(?: is| was)? too (?:large|big|long)",
+        "allowed maximum unprocessable validation": r"maximum (?:payload|message|request|body)(?: size)? exceeded|validation (?:failed|error)|unprocessable entity|method not allowed",
+        "不正 無効": "(?:不正|無効)な(?:パラメータ|パラメーター|引数|値|リクエスト|入力)",
+        "パラメータ 入力 引数": "(?:パラメータ|パラメーター|引数|入力)(?:が|は)?(?:不正|無効|足りません|不足|必須)",
+        "必須": "必須(?:パラメータ|パラメーター|項目)",
+    },
+    Category.INTEGRITY: {
+        "constraint duplicate violates": r"(?:unique|foreign key|not null|check|primary key|integrity|exclusion) constraint(?! (?:matching|exists|named))|violates \S+ constraint|duplicate (?:key|entry)",
+        "constraint": r"constraint (?:violation|failed)",
+        "制約 重複": "(?:一意|外部キー|整合性|not null)制約|重複(?:キー|エントリ)",
+    },
+    Category.DATA: {
+        "corrupt invalid malformed truncated unexpected": r"(?:invalid|malformed|unexpected|truncated|corrupt(?:ed)?) (?:json|xml|html|utf-?8|csv|response|payload|data|start byte|encoding)",
+        "cannot could decode parse parsing syntax well-formed": (
+            r"(?:json|xml|html) (?:decode|parse|parsing|syntax) (?:error|failed)|(?:failed|unable|cannot|could not) to (?:decode|parse)"
+            r"|could not (?:decode|parse)|not well-formed|cannot decode"
+        ),
+        "checksum codec expecting unexpected": r"checksum (?:mismatch|failed|error)|unexpected end of (?:json|file|input|data)|codec can't (?:de|en)code|expecting value",
+        "解析 パース デコード 文字化け 不正な 形式が正しくありません 文字コード データが壊れ": "(?:解析|パース|デコード)(?:に失敗|エラー|できません)|文字化け|不正な(?:json|xml|データ|形式)|形式が正しくありません|文字コードの変換に失敗|データが壊れ",
+    },
+    Category.RATE_LIMIT: {
+        "rate": r"(?=rate)(?<!exchange )(?<!interest )(?<!tax )(?<!frame )(?<!sample )(?<!bit )(?<!higher )(?<!no )rate[ -]?limit(?:ed|ing)?(?! (?:is|was|are|of|for) (?:disabled|off|not|the|each)|[ -]?(?:table|column|config|setting|header|parameter|limit|remaining|reset))",
+        "limits": r"(?:exceed(?:ed|s|ing)?|hit|reached|over|due to|by)\b[\w ]{0,20} rate limits",
+        "rate_limit ratelimitexceeded requests throttl": r"rate_limit(?:ed|_exceeded|_reached|_error)|(?:user)?ratelimitexceeded|too many requests|throttl(?:ed|ing)(?! (?:is|was|are) (?:disabled|off|not)| (?:config|settings?|parameter))|throttlingexception",
+        "slow limit requests bot": r"slowdown|slow down|api limit (?:reached|exceeded|hit)|request limit exceeded|requests? (?:are )?too (?:fast|frequent)|not a bot",
+        "アクセスが アクセス制限中 リクエスト レート": "レート(?:制限|リミット)|リクエスト(?:が|数が|回数の|数の)?(?:多すぎ|過多|上限|制限)|アクセスが(?:集中|多すぎ)|アクセス制限中",
+    },
+    Category.DATABASE_BUSY: {
+        "locked sqlite_ deadlock lock": r"database (?:\w+ )?is locked|table (?:\S+ )?is locked|sqlite_(?:busy|locked)|deadlock(?: detected| found)?|lock wait timeout|lock timeout|lock request time ?out",
+        "serialize obtain serialization statement clients connections": r"could not (?:serialize|obtain lock)|serialization failure|statement timeout|too many (?:clients|connections)",
+        "slots pool database": r"remaining connection slots|connection pool (?:is )?(?:exhausted|full)|queuepool limit|database system is (?:starting up|shutting down|in recovery)",
+        "データベースが ロック 接続数": "接続数(?:が|の)?(?:上限|超過)|データベースが(?:ロック|ビジー)|デッドロック|ロック(?:待ち|の)?(?:タイムアウト|待機)",
+    },
+    Category.SYSTEM: {
+        "space disk thread memory files": r"no space left|disk (?:is )?full(?! check)|can't start new thread|(?:database or )?disk is full|out of memory|cannot allocate memory|too many open files|disk quota exceeded",
+        "enough exhausted read-only temporarily": r"not enough (?:space|memory|disk)|memory exhausted|resource temporarily exhausted|read-only file system",
+        "ディスクがいっぱい メモリ 容量": "(?:ディスク|空き)?容量(?:が)?(?:不足|足り)|ディスクがいっぱい|メモリ(?:ー)?(?:が)?(?:不足|足り)",
+    },
+    Category.API_TEMPORARY: {
+        "service temporar": r"temporar(?:il)?y (?:un ?available|failure(?! in name)|error|overloaded|down|busy)|service (?:is )?(?:temporarily |currently )?unavailable",
+        "server": r"internal server error|\A\W*server error|(?:an?|the|with|returned|received|unexpected|remote|upstream|http|unknown|\d{3}) server error|server error(?<=[:(,;-] server error)",
+        "backend gateway maintenance overloaded": r"bad gateway|gateway time-?out|backend error|overloaded(?<!no matching overloaded)(?! (?:function|method|operator|constructor|signature|variant))|under maintenance",
+        "try": r"(?:try|retry)(?: again(?! (?:with|using)\b)| later| your request| the request)\b(?: \w+)?(?: later| soon| shortly)?",
+        "available connections": r"maximum connections exceeded|no (?:servers?|nodes?|workers?|brokers?|replicas?|backends?|responders?) (?:is |are )?available",
+        "server temporary unavailable": r"temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
+        "しばらく エラー メンテナンス中 一時的 混み合って": "一時的(?:に|な)(?:利用|使用|アクセス|エラー|障害|接続|サービス)|メンテナンス中|(?:サーバー|サーバ|内部)(?:の)?エラー|混み合って|しばらく(?:して|経って|待って|時間|お待ち)",
+    },
+    Category.NETWORK: {
+        "timed timeout time-out": r"timed[ -]?out|time-?out(?<!session timeout)(?<!token timeout)(?<!password timeout) (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
+        "timeout time-out": r"(?:connect(?:ion)?|read|write|request|response|socket|operation|server|network|net|query|idle|pool|upstream|handshake|ssl|tls|dns|http|api|rpc|command|call|fetch|download|upload|page|navigation|send|receive|recv|i/o) time-?outs?(?! (?:value|setting|parameter|must|has to|should|is (?:not|invalid)|cannot|of))",
+        "time": r"\A\W*time-?out(?=\s*(?:\Z|[:.!,(-]))|(?<=[:(,;-] )time-?out(?=\W*\Z)",
+        "deadline eai_again enotfound listener ora-12 socket such": r"deadline exceeded|no such host|enotfound|eai_again|socket hang up|ora-12(?:170|514|537|541)|no listener",
+        "authority certificate expired signed trusted verification verify": r"(?:x509|certificate)\b[\w :]{0,30}\b(?:expired|verify failed|verification failed|not trusted|unknown authority|self[- ]signed)|bad certificate",
+        "connection": r"connection\b[\w ]{0,30}\b(?:refused|reset|aborted|closed(?! (?:normally|cleanly|successfully))|lost|dropped|broken|failed|error|terminated|timed out|interrupted)",
+        "refused reset closed lost timed": r"connection (?:to|from|with|at) [\w \"'()@/:.-]{1,60}\b(?:refused|reset|closed|lost|timed out)",
+        "econn etimedout epipe unreach eai_again err_": r"econn(?:reset|refused|aborted)|etimedout|epipe|ehostunreach|enetunreach|eai_again|err_(?:connection|name_not|timed_out|ssl|network)\w*",
+        "broken closed connect reset socket": r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|server disconnected|closed (?:the )?connection|socket is closed",
+        "unreachable down route eof hung gone": r"(?:network|host|no route to host|net)\b[\w ]{0,12}\b(?:is )?(?:unreachable|down)|no route to host|unexpected eof|eof occurred|hung up|gone away",
+        "getaddrinfo nodename resolution resolve service": r"(?:temporary failure in )?name resolution|name or service not known|nodename nor servname|getaddrinfo|(?:could not|failed to|cannot|can't|unable to) resolve (?:the )?(?:host|address|domain|dns|proxy|server|['\"]?[\w-]+(?:\.[\w-]+)+)",
+        "host domain server dns address": r"(?:host|hostname|domain|server) not found|dns (?:lookup|error|failure|resolution)|no address associated|unknown host",
+        "ssl tls remote incomplete proxy": r"(?:ssl|tls)\b[\w :]{0,20}\b(?:handshake|error|failure|alert)|remote end closed|incomplete read|proxy error",
+        "タイムアウト ネットワーク ホスト 名前解決 接続 時間切れ 証明書の検証 通信": "タイムアウト(?!の?(?:値|設定|秒数|時間|パラメータ)|は|していません)|時間切れ|証明書の検証|接続(?:が|を|に|は)?(?:拒否|切断|リセット|失敗|できません|エラー|タイムアウト)|(?:通信|ネットワーク)(?:エラー|障害|に失敗|が切断)|名前解決|ホスト(?:が|名が|名を)?(?:見つかり|解決)",
+    },
 }
-"""Regular expressions for lowercase text, by category; ASCII ones match whole words only."""
+"""Regular expressions for lowercase text, by category; ASCII ones match whole words only.
 
-REFUSAL = (
-    r"(?<!temporary )(?:password )?authentication (?:failed|failure|rejected|refused|denied)"
-    r"|log ?(?:in|on) (?:failed|incorrect|denied|refused|rejected)|(?:access|logon|login) denied for (?:user|login)"
-    r"|(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|username) ?(?:or|and|/) ?password"
-    r"|(?:invalid|incorrect|wrong|bad|expired|revoked) (?:api[ _-]?key|credentials?|password|access token|auth token)"
-    r"|user ?name and password not accepted|(?:api key|credentials|password) (?:is |are |was |were )?(?:not valid|invalid|incorrect|rejected|expired)"
-)
+A text that matches has one of the words before the pattern."""
+
+REFUSAL: dict[str, str] = {
+    "authentication": r"(?<!temporary )(?:password )?authentication (?:failed|failure|rejected|refused|denied)",
+    "log access": r"log ?(?:in|on) (?:failed|incorrect|denied|refused|rejected)|(?:access|logon|login) denied for (?:user|login)",
+    "password": r"(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|username) ?(?:or|and|/) ?password|user ?name and password not accepted",
+    "key credential password token": r"(?:invalid|incorrect|wrong|bad|expired|revoked) (?:api[ _-]?key|credentials?|password|access token|auth token)|"
+    r"(?:api key|credentials|password) (?:is |are |was |were )?(?:not valid|invalid|incorrect|rejected|expired)",
+}
 """An explicit refusal of credentials: the only words that make a lost connection or a 5xx permanent."""
 
 _NOT_AN_AMOUNT = r"(?! ?(?:usd|eur|gbp|jpy|dollars?|euros?|yen|percent|%|rows?|records?|items?|files?|bytes|[km]b|ms|seconds?|points)(?!\w))"
-STATUS_PATTERNS = (
+STATUS_PATTERNS: dict[str, str] = {
     # HTTP 503, HTTP/1.1 503, status 503, status code: 503, error code 503, code=503, error 503
-    r"(?:\bhttp(?:/\d(?:\.\d)?)?(?: error)?(?: status)?(?: code)?(?=[\s:=#]|[^\x00-\x7f]|\d{3})|\bstatus(?:[ _]?code)?|\berror(?: code)?|\bresponse(?: code)?|(?<!exit )\bcode|"
+    "http status error response code ステータス エラー": r"(?:\bhttp(?:/\d(?:\.\d)?)?(?: error)?(?: status)?(?: code)?(?=[\s:=#]|[^\x00-\x7f]|\d{3})|\bstatus(?:[ _]?code)?|\berror(?: code)?|\bresponse(?: code)?|(?<!exit )\bcode|"
     r"(?:ステータス|エラー)(?:コード)?)"
     r"(?:['\"]?\s*[:=#]\s*|\s+|(?<=[^\x00-\x7f])|(?<=http))[\[('\"]?(?P<named>[1-5]\d\d)(?![\w]|[.,:/-]\w)"
     + _NOT_AN_AMOUNT,
     # failed: 503, failed with 404
-    r"\bfailed(?: with|:) (?P<failed>[45]\d\d)(?![\w]|[.,:/-]\w)" + _NOT_AN_AMOUNT,
+    "failed": r"\bfailed(?: with|:) (?P<failed>[45]\d\d)(?![\w]|[.,:/-]\w)" + _NOT_AN_AMOUNT,
     # 503エラー
-    r"(?<![\w./:-])(?P<japanese>[45]\d\d)(?= ?エラー)",
+    "エラー": r"(?<![\w./:-])(?P<japanese>[45]\d\d)(?= ?エラー)",
     # returned 503, got 503 from …; a count of things is not a status
-    r"\b(?:returned|responded with|answered(?: with)?|replied(?: with)?|got|received)(?: an?)? (?P<verbed>[45]\d\d)"
+    "returned responded answered replied got received": r"\b(?:returned|responded with|answered(?: with)?|replied(?: with)?|got|received)(?: an?)? (?P<verbed>[45]\d\d)"
     r"(?=\s*(?:\Z|[.,;:!)\]'\"]|\b(?:from|for|when|while|on|at|status|response|error)\b))",
     # 503 Service Unavailable, 404 not found, 429 too many
-    r"(?<![\w./:-])(?P<phrased>[45]\d\d)\b[ :,-]{1,3}(?:client error|server error|bad (?:request|gateway)|unauthori[sz]ed|payment required|"
+    "error bad unauthori required forbidden found allowed acceptable request conflict gone precondition payload unsupported unprocessable locked early many "
+    "internal implemented service gateway version": r"(?<![\w./:-])(?P<phrased>[45]\d\d)\b[ :,-]{1,3}(?:client error|server error|bad (?:request|gateway)|unauthori[sz]ed|payment required|"
     r"forbidden|not found|method not allowed|not acceptable|request time-?out|conflict|gone|precondition failed|payload too large|"
     r"unsupported media type|unprocessable|locked|too early|too many|internal server|not implemented|service (?:temporarily )?unavailable|"
     r"gateway time-?out|http version)",
     # the status alone, or in brackets of its own
-    r"\A\s*(?P<alone>[45]\d\d)\s*\Z",
+    "4 5": r"\A\s*(?P<alone>[45]\d\d)\s*\Z",
+}
+"""The patterns of a status in a lowercase text; a text that matches has one of the words before it."""
+
+_ADDRESS = (
+    r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>]+|(?<![\w/])[~.]{0,2}/[\w.-]+[\w./-]*|\b[a-z]:\\\S+|\S{1,80}@\S+|"
+    r"(?<![\w/])[\w-]+(?:/[\w-]+)+/?\.(?:md|log|txt|py|json|html?|csv|xml|ya?ml|toml)\b"
 )
+"""Addresses and paths, whose parts are names and not words of the message."""
+_ANY_STATUS = r"(?<!\d)[45]\d\d(?!\d)"
 
 
-@cache
-def _compiled_phrases() -> tuple[tuple[Category, re.Pattern[str], re.Pattern[str] | None], ...]:
-    """Compile the phrases, the Japanese ones separately: an ASCII text is not searched for them."""
-    compiled = []
-    for category, patterns in PHRASES.items():
-        words = "|".join(pattern for pattern in patterns if pattern.isascii())
-        others = "|".join(pattern for pattern in patterns if not pattern.isascii())
-        bounded = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.ASCII)
-        compiled.append((category, bounded, re.compile(others) if others else None))
-    return tuple(compiled)
+def _whole_words(pattern: str) -> re.Pattern[str]:
+    """Return the compiled pattern; an ASCII one matches whole words only."""
+    return compiled(rf"(?<!\w)(?:{pattern})(?!\w)", re.ASCII) if pattern.isascii() else compiled(pattern)
 
 
-@cache
-def _address_pattern() -> re.Pattern[str]:
-    """Addresses and paths, whose parts are names and not words of the message."""
-    return re.compile(
-        r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>]+|(?<![\w/])[~.]{0,2}/[\w.-]+[\w./-]*|\b[a-z]:\\\S+|\S{1,80}@\S+|"
-        r"(?<![\w/])[\w-]+(?:/[\w-]+)+/?\.(?:md|log|txt|py|json|html?|csv|xml|ya?ml|toml)\b"
-    )
-
-
-@cache
-def _status_pattern() -> re.Pattern[str]:
-    return re.compile("|".join(STATUS_PATTERNS), re.ASCII)
-
-
-@cache
-def _refusal_pattern() -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{REFUSAL})(?!\w)", re.ASCII)
+def _phrase_in(text: str, phrases: dict[str, str], *, ascii_only: bool) -> str | None:
+    """Return the words of a text that match the first of these phrases that occurs, or None."""
+    for words, pattern in phrases.items():
+        if (pattern.isascii() or not ascii_only) and has_word(text, words):
+            match = _whole_words(pattern).search(text)
+            if match:
+                return match[0]
+    return None
 
 
 def refusal_in(text: str) -> str | None:
     """Return the words of a text that refuse credentials, or None."""
-    match = _refusal_pattern().search(text[:TEXT_LIMIT].lower())
-    return match[0] if match else None
+    return _phrase_in(text[:TEXT_LIMIT].lower(), REFUSAL, ascii_only=True)
 
 
 def status_in_text(text: str) -> int | None:
     """Return the first HTTP status of a failure in a lowercase text, or None."""
-    if not any(digit in text for digit in "45"):
+    if not compiled(_ANY_STATUS, re.ASCII).search(text):
         return None
-    for match in _status_pattern().finditer(text):
+    patterns = [pattern for words, pattern in STATUS_PATTERNS.items() if has_word(text, words)]
+    for match in compiled("|".join(patterns), re.ASCII).finditer(text):
         status = int(match[match.lastgroup or 0])
         if status >= 400:  # below are successes and redirects
             return status
@@ -243,18 +245,18 @@ def read_text(text: str) -> "Iterator[tuple[Category, str, int | None]]":
     ascii_only = text.isascii()
     text = text.lower() if ascii_only else unicodedata.normalize("NFKC", text).lower()
     if "/" in text or "\\" in text or "@" in text:
-        text = _address_pattern().sub(" … ", text)
+        text = compiled(_ADDRESS).sub(" … ", text)
     status = status_in_text(text)
     judged = judge_status(Evidence(http_status=status, body=text)) if status is not None else None
     readings = [(judged[0], judged[1], status)] if judged else []
     if (malformed := malformed_words(text)) is not None:
         readings.append((Category.DATA, malformed, None))
-    for category, bounded, others in _compiled_phrases():
+    for category, phrases in PHRASES.items():
         if category is Category.ACCESS_DENIED and judged and judged[0] is Category.RATE_LIMIT:
             continue  # the 'Forbidden' of a 403 that is really a rate limit
-        match = bounded.search(text) or (None if ascii_only or others is None else others.search(text))
-        if match:
-            readings.append((category, match[0], None))
-    if judged and judged[0] in RETRYABLE and not _refusal_pattern().search(text):
+        words = _phrase_in(text, phrases, ascii_only=ascii_only)
+        if words is not None:
+            readings.append((category, words, None))
+    if judged and judged[0] in RETRYABLE and refusal_in(text) is None:
         yield readings.pop(0)  # other words do not make a 5xx permanent
     yield from sorted(readings, key=lambda reading: reading[0] in RETRYABLE)

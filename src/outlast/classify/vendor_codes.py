@@ -215,27 +215,30 @@ NATS = {
 """Category by the text that a NATS server or client sends."""
 
 
-CLASS_NAMES: tuple[tuple[Category, str], ...] = (
+CLASS_NAMES: tuple[tuple[Category, str, str], ...] = (
     (
         _C.CONFIGURATION,
+        "ConfigException InsecureTransport NotSupportedError Unsupported Unknown",
         r"ConfigException|InsecureTransport|^NotSupportedError$|(?:Unsupported|Unknown)(?:Protocol|Scheme|Driver|Dialect)",
     ),
-    (_C.NOT_FOUND, r"[a-z]LookupError$|^InvalidPath"),
-    (_C.DATA, r"^Data(?:Error|Exception)$"),
+    (_C.NOT_FOUND, "InvalidPath LookupError", r"[a-z]LookupError$|^InvalidPath"),
+    (_C.DATA, "DataE", r"^Data(?:Error|Exception)$"),
     (
         _C.INVALID_PARAMETERS,
+        "Argument Command Cron Illegal Invalid Option Payload ProgrammingError Query Subject Syntax TooLarge Undefined Unknown",
         r"^ProgrammingError$|(?:Template|Query|Filter|S[Qq][Ll]|GraphQL|Expression|Selector|XPath|Statement)\w*Syntax\w*|Undefined(?:Error|Variable)|"
         r"Bad(?:Subject|Cron|Command|Option|Argument|Query)\w*|Illegal(?:Input|Argument|State)\w*|Unknown(?:Command|Type|Operation)|"
         r"Invalid(?:Filter|Query|Name|\w+Name|Operation|Expression|Subject|Topic|Key)(?:Error|Exception)?$|Max(?:imum)?Payload|TooLarge",
     ),
-    (_C.API_TEMPORARY, r"NoResponders|(?:Server|Service|Node|Cluster|Broker|Vault)Down"),
+    (_C.API_TEMPORARY, "Down NoResponders", r"NoResponders|(?:Server|Service|Node|Cluster|Broker|Vault)Down"),
     (
         _C.NETWORK,
+        "Available Brokers CommunicationError Hosts NeverReceived Nodes Servers SessionTerminated Socket UnexpectedClose",
         r"No(?:Servers|Hosts|Nodes|Brokers)(?:Error|Exception)?$|No(?:Server|Host|Node|Broker)s?Available|Socket(?:Open|Closed|Receive|Send)\w*|CommunicationError|"
         r"UnexpectedClose|SessionTerminated|NeverReceived",
     ),
 )
-"""Patterns of class names that families of clients share, PEP 249's among them, by category."""
+"""Category, parts and pattern of class names that families of clients share, PEP 249's among them."""
 
 
 def _judge_texts(table: "Mapping[Category, str]", text: str) -> "Code | None":
