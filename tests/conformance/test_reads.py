@@ -238,6 +238,16 @@ def test_a_place_that_somebody_made_up_is_the_beginning(store, letters):
         assert len(store.failures(FailureFilter(after=after)).rows) == 2
 
 
+def test_a_group_knows_its_tasks(store):
+    register(store)
+    add(store, *(task(name) for name in ("fetch", "parse", "fetch")))
+    for claimed in claim(store):
+        retry(store, claimed, note=NOTE._replace(fingerprint="shared"))
+    assert store.failure_tasks("shared") == {"fetch": 2, "parse": 1}
+    assert sum(store.failure_tasks("shared", limit=1).values()) == 1
+    assert store.failure_tasks("nobody") == {}
+
+
 def test_samples_and_flow_of_a_group(store, letters):
     samples = store.failure_samples("f1", limit=3)
     assert [each.task_id for each in samples] == [letters[n].original_task_id for n in (4, 3, 2)]

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 import outlast
 from outlast import clock, errors
+from outlast.ports.read_rows import FailureFilter
 from outlast.report.text_format import CATEGORIES
 from outlast.web import dashboard
 
@@ -191,3 +192,26 @@ def test_the_style_has_a_colour_for_every_category(client):
         name = category.replace("_", "-")
         assert css.count(f"--c-{name}: #") == 3, "light, dark, and dark by choice"
         assert f".c-{name} {{ --fill: var(--c-{name}); }}" in css
+
+
+def test_a_group_of_several_tasks_lists_them(tmp_path):
+    app = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}")
+
+    def fail():
+        raise KeyError("price")
+
+    tasks = [app.task(name=name)(fail) for name in ("import_prices", "check_prices")]
+    app.create_schema()
+    for task in tasks:
+        task.enqueue()
+    app.worker(concurrency=1).drain()
+    (group,) = app.store.failures(FailureFilter()).rows
+    page = (
+        TestClient(dashboard(app, auth=lambda _: "reader"), base_url="http://localhost")
+        .get(f"/failures/{group.fingerprint}")
+        .text
+    )
+    assert "KeyError in 2 tasks" in page
+    for task in tasks:
+        assert f'group={group.fingerprint}&amp;task={task.name}">{task.name}</a> (1 failure)' in page
+    app.close()

@@ -369,6 +369,9 @@ class Reads(Protocol):
     def failure_samples(self, fingerprint: str, limit: int = 5) -> list[Attempt]:
         """Return the last failed attempts of a group, newest first."""
 
+    def failure_tasks(self, fingerprint: str, limit: int = 1000) -> dict[str, int]:
+        """Return the number of failed attempts by task, among the last ones of a group; most failures first."""
+
     def dead_letter_lines(self, filters: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
         """Return dead letters, newest first. Pass `Page.next` as ``before`` for the next page."""
 

@@ -355,6 +355,10 @@ class SharedReads:
         """Return the last failed attempts of a group."""
         return self.db.select(Attempt, "failure_samples", {"fingerprint": fingerprint, "limit": limit})
 
+    def failure_tasks(self, fingerprint: str, limit: int = 1000) -> dict[str, int]:
+        """Return the number of failed attempts by task, among the last ones of a group."""
+        return dict(self.db.fetch("failure_tasks", {"fingerprint": fingerprint, "limit": limit}))
+
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource."""
         return int(self.db.value("count_waiting_for_resource", {"resource": resource, "most": MOST_COUNTED}))

@@ -93,6 +93,7 @@ def _read_failure(request: PageRequest) -> PageData:
         "traceback": masked_text(next((sample.traceback for sample in samples if sample.traceback), "")),
         "message": masked_text(samples[0].error_message) if samples else line.error_message,
         "samples": [_attempt_sample(sample) for sample in samples],
+        "tasks": store.failure_tasks(fingerprint),
         "_trend": stacked_chart("trend", "Failures in the last 24 hours", linked, steps, HALF_HOUR),
         "_other": len({sample.task_id for sample in samples}),
     }

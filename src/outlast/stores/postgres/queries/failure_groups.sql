@@ -165,6 +165,17 @@ FROM {schema}task_attempts
 WHERE (fingerprint, id) >= (%(fingerprint)s, 0) AND (fingerprint, id) <= (%(fingerprint)s, 9223372036854775807)
 ORDER BY fingerprint DESC, id DESC LIMIT %(limit)s
 
+-- name: failure_tasks
+-- The tasks of the newest attempts of the group; row comparisons as in failure_samples.
+SELECT task_type, count(*)
+FROM (
+    SELECT task_id FROM {schema}task_attempts
+    WHERE (fingerprint, id) >= (%(fingerprint)s, 0) AND (fingerprint, id) <= (%(fingerprint)s, 9223372036854775807)
+    ORDER BY fingerprint DESC, id DESC LIMIT %(limit)s
+) AS newest
+JOIN {schema}task_queue ON task_queue.id = newest.task_id
+GROUP BY task_type ORDER BY 2 DESC, 1
+
 -- name: mark_group
 -- Values that are not given stay.
 UPDATE {schema}failure_groups

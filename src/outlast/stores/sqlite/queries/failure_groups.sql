@@ -102,6 +102,16 @@ SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
     error_type, error_message, error_category, fingerprint, delay, traceback, failure
 FROM task_attempts INDEXED BY task_attempts_groups WHERE fingerprint = :fingerprint ORDER BY id DESC LIMIT :limit
 
+-- name: failure_tasks
+-- The tasks of the newest attempts of the group; reading all of them would cost as much as the group is large.
+SELECT task_type, count(*)
+FROM (
+    SELECT task_id FROM task_attempts INDEXED BY task_attempts_groups
+    WHERE fingerprint = :fingerprint ORDER BY id DESC LIMIT :limit
+) AS newest
+JOIN task_queue ON task_queue.id = newest.task_id
+GROUP BY task_type ORDER BY 2 DESC, 1
+
 -- name: add_failure_group
 -- The first failure of a cause creates its group; the counts come with the deltas.
 INSERT INTO failure_groups (fingerprint, task_type, error_type, error_category, error_message, first_seen, last_seen)
