@@ -62,6 +62,8 @@ _LEFT_OUT = frozenset(
 
 # Names that the installed versions do not have, and why they are described all the same.
 NAMES_OF_OTHER_VERSIONS = {
+    # google-genai, which is not installed for the tests
+    "google.APIError",
     # Python 3.13
     "asyncio.QueueShutDown",
     "builtins.PythonFinalizationError",
@@ -107,7 +109,7 @@ MODULES_LOADED = """
     _collections _collections_abc _contextvars _functools _operator _sre _stat collections contextvars copyreg enum errno
     functools genericpath
     importlib importlib._bootstrap importlib._bootstrap_external itertools keyword math operator os os.path posixpath re
-    re._casefix re._compiler re._constants re._parser reprlib stat types warnings
+    re._casefix re._compiler re._constants re._parser reprlib stat types unicodedata warnings
 """.split()  # noqa: SIM905  # the same
 _LOADED_AT_START = {(3, 13): {"warnings"}}  # what later versions have loaded before any program runs
 

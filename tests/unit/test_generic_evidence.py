@@ -419,3 +419,23 @@ def test_an_attribute_is_stronger_than_the_cause():
     error = MadeUpError(status_code=503)
     error.__cause__ = ValueError("no JSON in the error body")
     assert classify(error).category == "api_temporary"
+
+
+def test_a_response_that_calls_its_status_code():
+    class ClientError(Exception):
+        pass
+
+    error = ClientError("HTTP 503: Service Unavailable")
+    error.response = type("HTTPResponse", (), {"code": 503, "headers": {"Retry-After": "120"}})()
+    failure = classify(error)
+    assert (failure.category, failure.retry_after) == ("api_temporary", 120.0)
+
+
+def test_the_status_of_google_genai_decides():
+    base = type("APIError", (Exception,), {"__module__": "google.genai.errors"})
+    error = type("ClientError", (base,), {"__module__": "google.genai.errors"})("429 RESOURCE_EXHAUSTED.")
+    error.code, error.status = 429, "RESOURCE_EXHAUSTED"
+    delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "26s"}
+    error.details = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": [delay]}}
+    failure = classify(error)
+    assert (failure.category, failure.retry_after) == ("rate_limit", 26.0)

@@ -205,10 +205,12 @@ def read_response(response: object, request: object = None) -> Evidence | None:
     """Return the evidence of a response of any common HTTP client; None if it has no status.
 
     Args:
-        response: An object with `status_code` or `status`, and `headers`.
+        response: An object with `status_code` or `status`, or with `code` and `headers`.
         request: The request, if the response does not have it.
     """
     status = status_of(safe_getattr(response, "status_code")) or status_of(safe_getattr(response, "status"))
+    if status is None and not isinstance(response, BaseException) and safe_getattr(response, "headers") is not None:
+        status = status_of(safe_getattr(response, "code"))
     if status is None:
         return None
     sent = None

@@ -57,7 +57,10 @@ def read_call_error(error: object) -> Found:
     found = read_call(response) or read_response(response) or _evidence_of_class(error)
     if found is None or found.origin is Origin.RPC:
         return found
-    return _with_reasons(found, safe_getattr(error, "errors"), safe_getattr(error, "details"), text_of(error))
+    details = safe_getattr(error, "details")
+    if isinstance(details, dict):  # of google-genai: the whole body
+        details = safe_item(details, "error", "details")
+    return _with_reasons(found, safe_getattr(error, "errors"), details, text_of(error))
 
 
 def _evidence_of_class(error: object) -> Evidence | None:
@@ -151,7 +154,7 @@ def read_transport_error(error: BaseException) -> Found:
 
 
 LIBRARY = Library(
-    title="google-api-core, google-cloud, google-auth and google-api-python-client",
+    title="google-api-core, google-cloud, google-auth, google-genai and google-api-python-client",
     packages="google",
     origin=Origin.HTTP,
     categories={
@@ -179,6 +182,7 @@ LIBRARY = Library(
     },
     readers={
         "GoogleAPICallError": read_call_error,
+        "APIError": read_call_error,
         "InvalidResponse": read_media_error,
         "RetryError": read_retry_error,
         "RefreshError": read_refresh_error,
@@ -186,7 +190,7 @@ LIBRARY = Library(
         "googleapiclient.HttpError": read_http_error,
     },
     says_nothing=(
-        "GoogleAPIError GoogleAPICallError GoogleAuthError InvalidResponse ResumableTransferError Error "
+        "GoogleAPIError GoogleAPICallError APIError GoogleAuthError InvalidResponse ResumableTransferError Error "
         "FrozenInstanceError _MemfdCreationError googleapiclient.Error googleapiclient.HttpError"
     ),
 )
