@@ -1,5 +1,7 @@
 """An explanation says which rule won, what else matched, and what happens now."""
 
+import pytest
+
 import outlast
 
 
@@ -70,3 +72,60 @@ def test_groups_are_explained_by_their_worst_leaf():
     explained = outlast.explain(ExceptionGroup("g", [TimeoutError(), outlast.errors.AuthenticationError("no")]))
 
     assert explained.failure.category == "authentication"
+
+
+def _error(name, *arguments, base=Exception, **attributes):
+    module, _, own = name.rpartition(".")
+    error = type(own, (base,), {"__module__": module})(*arguments)
+    vars(error).update(attributes)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        pytest.param(
+            _error("acme_smtp.ReplyError", "451 4.7.1 greylisted", code=451, message="4.7.1 greylisted"),
+            ["verdict   api_temporary, retryable  (mail, 451)", "because   SMTP 451"],
+            id="a number that is not an HTTP status",
+        ),
+        pytest.param(
+            _error("acme.LinkError", "connection failed: wrong password for user 'jobs'", base=ConnectionError),
+            ["because   text: wrong password", "differs   network, by text: connection failed"],
+            id="permanent words in a connection error",
+        ),
+        pytest.param(
+            _error("acme.ApiError", "Forbidden", status_code=403, body={"error": {"code": "rate_limited"}}),
+            ["because   attribute: code rate_limited", "differs   access_denied, by text: forbidden"],
+            id="a reason in the body",
+        ),
+        pytest.param(
+            _error("acme.ApiError", "x", response_code=503), ["because   attribute: http 503"], id="an attribute"
+        ),
+        pytest.param(
+            _error("acme_db.DatabaseError", "ORA-00060: deadlock detected while waiting"),
+            ["because   Oracle ORA-00060", "agrees    text: Oracle ORA-00060; text: deadlock detected"],
+            id="a family of codes",
+        ),
+        pytest.param(
+            _error("acme.NotFoundError", "no object", retriable=False),
+            ["because   class name: NotFoundError", "differs   unknown, by attribute: retryable is False"],
+            id="a flag",
+        ),
+        pytest.param(_error("acme.Bad7zFile", "x"), ["because   class name: Bad7zFile"], id="malformed input"),
+        pytest.param(
+            _error("acme.RateLimitError", "Please try again in 46.72s"), ["asked     to wait 46.7 s"], id="a wait"
+        ),
+        pytest.param(
+            _error("acme.ApiError", "You will regain access on 2100-12-01 at 00:00 UTC.", status_code=400),
+            ["because   text about an exhausted quota", "asked     to wait 3600 s (it asked for longer)"],
+            id="a quota",
+        ),
+        pytest.param(
+            _error("acme.ApiError", "x", code="NotAThrottlingError"), ["because   nothing matched"], id="a whole code"
+        ),
+    ],
+)
+def test_each_kind_of_evidence_names_its_rule(error, lines):
+    shown = str(outlast.explain(error))
+    assert [line for line in lines if line not in shown] == []
