@@ -158,12 +158,15 @@ class Scene:
         assert len(rows) < 2, "one task of Celery's has one row"
         return rows[0] if rows else None
 
-    def settled(self, result, status=Status.DONE):
-        """Wait until a task's row has a status, and return the row."""
+    def settled(self, result, status=Status.DONE, deferrals=0):
+        """Wait until a task's row has a status and was deferred so often, and return the row.
+
+        The row of a first failure is added as QUEUED, and the decision about the failure is written afterwards.
+        """
 
         def row():
             found = self.row_of(result)
-            return found if found is not None and found.status is status else None
+            return found if found is not None and found.status is status and found.deferrals >= deferrals else None
 
         return until(row, LONG, lambda: f"{status}; it is {self.row_of(result)}\n{self.said()}")
 
