@@ -1,4 +1,4 @@
-"""py-amqp, kombu and Celery: against a broker that closes with every reply code, and by their own classes."""
+"""py-amqp, pika, kombu and Celery: against a broker that closes with every reply code, and by their own classes."""
 
 from __future__ import annotations
 
@@ -51,6 +51,15 @@ def by_amqp(address: tuple[str, int]) -> None:
         connection.channel().queue_declare("q", passive=True)
 
 
+def by_pika(address: tuple[str, int], use: Callable[[Any], object] | None = None, **options: Any) -> None:
+    import pika
+
+    settings = {"socket_timeout": 2, "stack_timeout": 2, "blocked_connection_timeout": 2, **options}
+    with pika.BlockingConnection(pika.ConnectionParameters(*address, **settings)) as connection:
+        channel = connection.channel()
+        use(channel) if use else channel.queue_declare("q", passive=True)
+
+
 def by_kombu(address: tuple[str, int]) -> None:
     connection = _kombu(address)
     try:
@@ -74,6 +83,21 @@ def refusing(world: World) -> tuple[str, int]:
 def answered(client: Callable[[tuple[str, int]], None], code: int, text: str, at: str, _: World) -> BaseException:
     with talking(broker(code, text, at=at)) as address:
         return caught(client, address)
+
+
+def pika_silent(_: World) -> BaseException:
+    with talking(lambda incoming, _: wait_for_end(incoming)) as address:
+        return caught(by_pika, address, stack_timeout=0.1)
+
+
+def pika_misuse(use: Callable[[Any], object], _: World) -> BaseException:
+    with talking(broker(404, "NOT_FOUND - no queue 'q'", at="channel")) as address:
+        return caught(by_pika, address, use)
+
+
+def _use_closed(channel: Any) -> None:
+    channel.close()
+    channel.basic_publish("", "q", b"1")
 
 
 def silent(_: World) -> BaseException:
@@ -194,6 +218,26 @@ CASES: list[Case] = [
         )
         for name, (code, text, at, category) in REPLIES.items()
         if at != "channel" and code in {320, 403}
+    ),
+    *(
+        _real(
+            f"pika/{name}",
+            partial(answered, by_pika, code, text, at),
+            category,
+            code=str(code),
+            origin=Origin.MESSAGING,
+        )
+        for name, (code, text, at, category) in REPLIES.items()
+    ),
+    _real("pika/hangs up", partial(answered, by_pika, 0, "", "hang up"), C.NETWORK, origin=Origin.MESSAGING),
+    _real("pika/refused", lambda world: caught(by_pika, refusing(world)), C.NETWORK, origin=Origin.MESSAGING),
+    _real("pika/unresolvable", lambda _: caught(by_pika, ("nothing.invalid", 5672)), C.NETWORK),
+    _real("pika/no answer in time", pika_silent, C.NETWORK, origin=Origin.MESSAGING),
+    _real("pika/closed channel", partial(pika_misuse, _use_closed), C.NETWORK, origin=Origin.MESSAGING),
+    _real(
+        "pika/queue name too long",
+        partial(pika_misuse, lambda channel: channel.queue_declare("q" * 300)),
+        C.INVALID_PARAMETERS,
     ),
     _real("amqp/hangs up", partial(answered, by_amqp, 0, "", "hang up"), C.NETWORK),
     _real("kombu/hangs up", partial(answered, by_kombu, 0, "", "hang up"), C.NETWORK),

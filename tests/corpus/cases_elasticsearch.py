@@ -1,4 +1,4 @@
-"""Elasticsearch's errors as its client raises them, from a server on loopback that answers as Elasticsearch does."""
+"""Errors of Elasticsearch and OpenSearch as their clients raise them, from a server on loopback that answers as they do."""
 
 from __future__ import annotations
 
@@ -65,6 +65,55 @@ def at(url: Callable[[Any], str], world: World, **options: Any) -> BaseException
     parts = urlsplit(url(world.faults))
     with Elasticsearch(f"{parts.scheme}://{parts.netloc}", **{**OPTIONS, **options}) as client:
         return caught(client.perform_request, "GET", parts.path, headers={"accept": "application/json"})
+
+
+def get_by_opensearch(client: Any) -> object:
+    return client.get(index="orders", id="7")
+
+
+def bulk_by_opensearch(client: Any) -> object:
+    from opensearchpy import helpers
+
+    return helpers.bulk(client, [{"_index": "orders", "_id": str(number), "name": "a"} for number in range(2)])
+
+
+def ask_opensearch(status: int, body: dict[str, Any] | str, use: Callable[[Any], object], _: World) -> BaseException:
+    sent = (body if isinstance(body, str) else json.dumps(body)).encode()
+    with answering(status, sent, HEADERS) as url:
+        return caught(use, _opensearch(url))
+
+
+def opensearch_at(url: Callable[[Any], str], world: World, **options: Any) -> BaseException:
+    parts = urlsplit(url(world.faults))
+    client = _opensearch(f"{parts.scheme}://{parts.netloc}", **options)
+    return caught(client.transport.perform_request, "GET", parts.path)
+
+
+def _opensearch(url: str, **options: Any) -> Any:
+    from opensearchpy import OpenSearch
+
+    return OpenSearch(url, **{"max_retries": 0, "timeout": 5, **options})
+
+
+def opensearch_async(_: World) -> BaseException:
+    from opensearchpy import AsyncOpenSearch
+
+    async def fetch(url: str) -> None:
+        async with AsyncOpenSearch(url, max_retries=0) as client:
+            await client.get(index="orders", id="7")
+
+    body = json.dumps(refusal("rejected_execution_exception", "rejected execution of coordinating operation"))
+    with answering(429, body.encode(), HEADERS) as url:
+        return caught_async(lambda: fetch(url))
+
+
+def opensearch_scan(_: World) -> BaseException:
+    from opensearchpy import helpers
+
+    shards = {"total": 5, "successful": 4, "skipped": 0, "failed": 1}
+    body = {"_scroll_id": "x", "_shards": shards, "hits": {"hits": [{"_id": "7"}]}}
+    with answering(200, json.dumps(body).encode(), HEADERS) as url:
+        return caught(lambda: list(helpers.scan(_opensearch(url), index="orders", clear_scroll=False)))
 
 
 def asynchronous(_: World) -> BaseException:
@@ -194,9 +243,65 @@ ANSWERED: dict[str, _Row] = {
     ),
 }  # fmt: skip
 
+# Status, body, what is asked; category, whether to try again, code.
+_OpenSearchRow = tuple[int, "dict[str, Any] | str", "Callable[[Any], object]", C, bool, "str | None"]
+OPENSEARCH: dict[str, _OpenSearchRow] = {
+    "syntax": (400, refusal("parsing_exception", "unknown query [mach]"), get_by_opensearch, C.INVALID_PARAMETERS, False, "parsing_exception"),
+    "index closed": (400, refusal("index_closed_exception", "closed"), get_by_opensearch, C.CONFIGURATION, False, "index_closed_exception"),
+    "wrong password": (401, "Unauthorized", get_by_opensearch, C.AUTHENTICATION, False, None),
+    "no rights": (
+        403, refusal("security_exception", "no permissions for [indices:data/read/get] and User [name=app]"),
+        get_by_opensearch, C.AUTHENTICATION, False, "security_exception",
+    ),
+    "403 by somebody before it": (403, "<html>Forbidden</html>", get_by_opensearch, C.ACCESS_DENIED, False, None),
+    "no such index": (
+        404, refusal("index_not_found_exception", "no such index [orders]"), get_by_opensearch,
+        C.NOT_FOUND, False, "index_not_found_exception",
+    ),
+    "no such document": (404, {"_index": "orders", "_id": "7", "found": False}, get_by_opensearch, C.NOT_FOUND, False, None),
+    "changed since it was read": (
+        409, refusal("version_conflict_engine_exception", "[7]: version conflict, required seqNo [1]"),
+        get_by_opensearch, C.DATABASE_BUSY, True, "version_conflict_engine_exception",
+    ),
+    "exists already": (
+        409, refusal("version_conflict_engine_exception", "[7]: version conflict, document already exists (current version [1])"),
+        get_by_opensearch, C.INTEGRITY, False, "version_conflict_engine_exception",
+    ),
+    "disk full": (
+        403, refusal("cluster_block_exception", "index [orders] blocked by: [FORBIDDEN/12/index read-only / allow delete (api)];"),
+        get_by_opensearch, C.SYSTEM, True, "cluster_block_exception",
+    ),
+    "queue full": (
+        429, refusal("rejected_execution_exception", "rejected execution of coordinating operation"), get_by_opensearch,
+        C.RATE_LIMIT, True, "rejected_execution_exception",
+    ),
+    "throttled": (429, {"message": "Too Many Requests"}, get_by_opensearch, C.RATE_LIMIT, True, None),
+    "no cluster manager": (
+        503, refusal("cluster_manager_not_discovered_exception", ""), get_by_opensearch,
+        C.API_TEMPORARY, True, "cluster_manager_not_discovered_exception",
+    ),
+    "502": (502, "<html>Bad Gateway</html>", get_by_opensearch, C.API_TEMPORARY, True, None),
+    "bulk, bad document": (
+        200, items((429, "rejected_execution_exception", "rejected"), (400, "mapper_parsing_exception", "failed")),
+        bulk_by_opensearch, C.INVALID_PARAMETERS, False, "mapper_parsing_exception",
+    ),
+    "bulk, queue full": (
+        200, items((429, "rejected_execution_exception", "rejected")), bulk_by_opensearch,
+        C.RATE_LIMIT, True, "rejected_execution_exception",
+    ),
+    "answer is no JSON": (200, '{"found": tru', get_by_opensearch, C.DATA, False, None),
+    "unfit document": (
+        200, {}, lambda client: client.index(index="orders", body={"a": object()}), C.INVALID_PARAMETERS, False, None,
+    ),
+}  # fmt: skip
+
 
 def _case(name: str, produce: Any, category: C, retryable: bool, **more: Any) -> Case:
     return Case(f"elasticsearch/{name}", produce, category, retryable, origin=Origin.DB, **more)
+
+
+def _opensearch_case(name: str, produce: Any, category: C, retryable: bool, **more: Any) -> Case:
+    return Case(f"opensearch/{name}", produce, category, retryable, origin=Origin.DB, **more)
 
 
 def _answered() -> list[Case]:
@@ -220,4 +325,22 @@ CASES: list[Case] = [
     _case("tls untrusted", partial(at, lambda s: s.tls("untrusted")), C.NETWORK, True),
     _case("tls handshake", partial(at, lambda s: s.tls("handshake-close")), C.NETWORK, True),
     _case("not elasticsearch", partial(at, lambda s: s.url("/")), C.CONFIGURATION, False),
+    *(
+        _opensearch_case(
+            name,
+            partial(ask_opensearch, status, body, use),
+            category,
+            retryable,
+            http_status=status if status >= 400 else None,
+            code=code,
+        )
+        for name, (status, body, use, category, retryable, code) in OPENSEARCH.items()
+    ),
+    _opensearch_case("async, queue full", opensearch_async, C.RATE_LIMIT, True, http_status=429),
+    _opensearch_case("shards failed in a scroll", opensearch_scan, C.API_TEMPORARY, True),
+    _opensearch_case("refused", partial(opensearch_at, lambda s: s.refused_url), C.NETWORK, True),
+    _opensearch_case("unresolvable", partial(opensearch_at, lambda s: "http://nothing.invalid:9200/"), C.NETWORK, True),
+    _opensearch_case("reset", partial(opensearch_at, lambda s: s.fault("reset")), C.NETWORK, True),
+    _opensearch_case("timeout", partial(opensearch_at, lambda s: s.fault("stall"), timeout=0.1), C.NETWORK, True),
+    _opensearch_case("tls untrusted", partial(opensearch_at, lambda s: s.tls("untrusted")), C.NETWORK, True),
 ]

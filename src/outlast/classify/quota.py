@@ -27,7 +27,7 @@ QUOTA_TEXTS: dict[str, str] = {
 """Lowercase texts that mean an exhausted quota, whatever the status; one that matches has one of the words before it."""
 
 _SHORT = (
-    r"per[ _-]?(?:\d+ ?)?(?:second|minute|hour)|/ ?(?:s|sec|min|minute|hour)\b|\b(?:rpm|tpm)\b|"
+    r"(?<!develo)per[ _-]?(?:\d+ ?)?(?:second|minute|hour)|/ ?(?:s|sec|min|minute|hour)\b|\b(?:rpm|tpm)\b|"
     r"(?:retry|try again|wait)\b[\w ]{0,12}\b\d+(?:\.\d+)? ?(?:ms|s|m|min|sec|seconds?|minutes?)(?![a-z])"
 )
 _RESET = (

@@ -46,69 +46,87 @@ def _numbers(table: str) -> dict[int, Category]:
 
 
 ORACLE = _numbers(
-    "database_busy: 18 20 51 54 60 104 1033 1034 1089 1090 1092 1555 2049 4020 4021 4068 8176 8177 12516 12518-12520 "
-    "12526-12528 25402 25408 30006; network: 28 1012 2396 3113 3114 3135 12152 12153 12157 12170 12203 12535 12537 "
-    "12541 12543 12545 12547 12560 12570 12571 12606 12609 17002 17008 17410 28547 29024; system: 257 1115 1652-1655 "
-    "1683 1691 4030 4031 19502 19809 27072; quota_exhausted: 1536; authentication: 1004 1005 1017 1031 1045 1918 "
-    "28000 28001 28003 28009 41900; configuration: 439 904 942 1435 2019 2289 4043 12154 12162 12504 12505 12514 "
-    "12521 12533 16000 28040; integrity: 1 1400 1402 1407 2290-2292; not_found: 1403; data: 1401 1422 1426 1427 1438 "
-    "1476 1722 1830 1839-1843 1847 1858 1861 6502 12899 31011 40441; invalid_parameters: 900-903 905-941 943-999 "
-    "1008 1036 1039 1747 1756 1789 1790 6550 6553 12801; unknown: 1013"
+    "database_busy: 18 20 51 54 60 104 1000 1033 1034 1089 1090 1092 1109 1555 2049 2391 4020 4021 4068 8176 8177 "
+    "12500 12516 12518-12520 12526-12528 12540 12757 24457 24459 24496 25402 25408 30006; network: 22 28 31 45 603 "
+    "609 1012 1041 2396 2399 3111 3113 3114 3122 3135 3136 12152 12153 12157 12170 12203 12525 12535 12537 12541 "
+    "12543 12545 12547 12560 12570 12571 12583 12606 12608 12609 17002 17008 17410 28511 28547 29024; system: 257 "
+    "376 1115 1652-1655 1683 1688 1691 4030 4031 19502 19809 27072 27146 30036; quota_exhausted: 1536; "
+    "authentication: 1004 1005 1017 1031 1039 1045 1918 1950 28000 28001 28003 28009 41900; configuration: 439 904 "
+    "942 959 980 1435 2019 2289 4043 4063 12154 12162 12261 12262 12504 12505 12514 12521 12533 16000 28040; "
+    "integrity: 1 1400 1402 1407 2290-2292; not_found: 1403; data: 1401 1422 1426 1427 1438 1476 1489 1722 1830 "
+    "1839-1843 1847 1858 1861 6502 12899 14400 31011 40441; invalid_parameters: 900-903 905-941 943-958 960-979 "
+    "981-999 1008 1036 1740 1747 1756 1789 1790 1795 6550 6553; unknown: 1013"
 )
 """Category by number of an Oracle error (``ORA-00054``)."""
 
 ORACLE_DRIVER = _numbers(
-    "network: 1001 4011 4024 6000 6002 6004 6005; database_busy: 4005; configuration: 2049 3000-3999 4000 4001 "
-    "4017-4022 4026 4027 6001 6003; invalid_parameters: 2000-2048 2050-2999 4008-4010"
+    "network: 1001 4011 4024 4033 6000 6004 6005; database_busy: 4005; authentication: 2033; configuration: 2018 "
+    "2049 2056 2058 2059 3000-3999 4000 4001 4017-4019 4021 4022 4026-4028 4030 4032 6001-6003 6006; "
+    "invalid_parameters: 1003 1004 1006 2000-2017 2019-2032 2034-2048 2050-2055 2057 2060-2999 4006-4010; data: "
+    "4003 4004 4012-4016 4031 4036-4042 8000-8002"
 )
 """Category by number of an error of Oracle's thin driver (``DPY-6005``)."""
 
 SQL_SERVER = _numbers(
-    "database_busy: 921 922 927 976 978 982 983 1204 1205 1222 3960 3961 3966 4221 6005 8645 8651 14355 17809 17810 "
-    "18401 18461 40197 40549-40553 40613 41301 41302 41305 41325 41839; rate_limit: 10928 10929 40501 49918-49920; "
-    "network: -2 53 64 233 258 10053 10054 10060 10061 11001 17189 17830 20002-20004 20006 20009 20017 20047 40143; "
-    "system: 701 802 823-825 1101 1105 9002; quota_exhausted: 40544; authentication: 229 230 262 297 300 916 15247 "
-    "18450-18452 18456 18470 18486-18488 20014 40532; access_denied: 40615; configuration: 195 207 208 911 1088 2812 "
-    "3701 3906 4060 4063 4064 4121 4902; integrity: 515 547 2601 2627 3726; data: 220 232 235 241 242 244 245 248 "
-    "295 296 512 517 1007 2628 8114 8115 8134 8152; invalid_parameters: 102-120 128 130 134 137 141 145 147 156 170 "
-    "174 178 201 205 206 209 213 544 1038 2714 4104 8120 8144-8146 8178"
+    "database_busy: 615 617 669 845 921 922 927 976 982 983 1203-1205 1214 1221 1222 1807 3950 3957 3960 3961 3966 "
+    "4221 6005 8628 8645 8651 17197 17809 17810 18401 18461 40020 40166 40197 40540 40613 40671 40890 41301 41302 "
+    "41305 41325 41823 41839 41840 42109; rate_limit: 10928 10929 10936 40501 49918-49920; network: -2 53 64 233 "
+    "258 10053 10054 10060 10061 11001 17189 17830 18056 20002-20004 20006 20008 20009 20013 20017 20047 40143; "
+    "system: 701 802 823-825 945 1101 1105 3967 9002; quota_exhausted: 1132 40544; authentication: 229 230 262 297 "
+    "300 916 15247 18451 18452 18456 18470 18486-18488 20014 40532; access_denied: 40615 40914; configuration: 195 "
+    "207 208 911 942 978 1088 2715 2812 3701 3906 4060 4063 4064 4121 4902 15151 20012 42108; integrity: 515 547 "
+    "2601 2627 3726; data: 220 232 235 241 242 244 245 248 295 296 512 517 1007 2628 8114 8115 8134 8152 8169 9420 "
+    "13608 13609; invalid_parameters: 102-117 119-121 128 130 134 137 141 145 147 156 174 178 201 205 206 209 213 "
+    "319 544 1038 2705 2714 3902 3903 4104 4145 8102 8116 8117 8120 8121 8127 8144-8146 8155 8156 8162 8178 8623 "
+    "40549-40553"
 )
 """Category by number of an SQL Server error."""
 
 DB2 = _numbers(
-    "database_busy: 904 905 911 913 952 1040; network: 1224 1229 30080 30081; system: 289 954 964 968; "
-    "authentication: 551 552 1092 30082; configuration: 204 206 440 1013 1031 30061; integrity: 407 530 531 532 545 "
-    "803; data: 180 181 302 304 413 420 433 802; invalid_parameters: 7 10 103 104 117 199 313 408 601"
+    "database_busy: 904 911 913 923 952 1040; network: 1224 1229 30080 30081; system: 289 954 964 968; authentication: "
+    "551 552 922 1092 30082; configuration: 204-206 440 805 1013 1031 30061; integrity: 407 530 531 532 545 803; "
+    "data: 180 181 302 304 413 420 433 802 811; invalid_parameters: 7 10 103 104 117 199 313 408 501 601 905"
 )
 """Category by number of a DB2 error (``SQL0911N``, ``SQLCODE=-911``)."""
 
 SNOWFLAKE = _numbers(
-    "database_busy: 625 626 629 630 639 300005 370001; network: 250001-250003 290404 290500 290503 290504; "
-    "authentication: 3001 250005 250006 390100 390101 390103-390106 390110-390115 390144 390186 390189 390195 390318 "
-    "390422 394304 394507; configuration: 606 904 2003 2043 90105 90106 250004 251005 251006 390201; integrity: "
-    "100072; data: 100035 100038-100040 100046 100051 100069 100071 100078 100132 100183; invalid_parameters: 1003 "
-    "1007 1044 2002 2028; quota_exhausted: 90073 90074; unknown: 604"
+    "database_busy: 625 630; api_temporary: 290500 290502-290504 370001; rate_limit: 290429; network: 250001-250003 "
+    "251011 251012 252010 253002 253003; authentication: 3001 250006 390100 390101 390103 390110-390115 390138 "
+    "390140 390144 390186 390191 390195 390303 390318 394300-394306; access_denied: 290403 390422; configuration: "
+    "606 608 904 2003 2043 90105 90106 250004 251001 251005 251006 251008 255002 290404 390139 390189 390201; "
+    "integrity: 100072; data: 100035 100038-100040 100046 100051 100069 100071 100078 100090; invalid_parameters: "
+    "1003 1007 1044 2002 2028 252004 252006 252012; quota_exhausted: 90073; unknown: 604"
 )
 """Category by number of a Snowflake error (``002003 (42S02)``)."""
 
+SNOWFLAKE_REFUSAL = (
+    r"[Ii]ncorrect username or password|JWT token is invalid|User access disabled|password has expired|"
+    r"is not allowed to access Snowflake|[Mm]ulti-factor authentication is required|authentication is denied"
+)
+"""Why a login failed: older clients give these errors, too, the number of a failed connection (250001)."""
+
 CLICKHOUSE = _numbers(
-    "database_busy: 159 160 202 203 236 242 252 254 285 286 289 319 341 373 439 473 529 999; "
-    "network: 3 95 96 198 199 209 210 212 279 1000; system: 173 241 243 425; quota_exhausted: 201; "
-    "authentication: 192-194 497 516; configuration: 16 46 47 60 81 115 139 164 344; integrity: 40 "
-    "469; data: 6 26 27 32 33 38 41 69 70 72 117 131 321 349 432 441 467 636; invalid_parameters: 8 10 15 20 35 36 "
-    "42 43 44 50 53 57 62 63 82 130 158 162 168 179 184 215 307 351 352 386 395 396; unknown: 394"
+    "database_busy: 159 160 202 203 216 225 236 242 252 254 265 285 286 289 297 319 341 369 373 384 439 473 517 519 "
+    "529 692 700 733 738 745 999; rate_limit: 364; network: 3 95 96 198 209 210 279 410 1000; system: 173 241 243 "
+    "425; quota_exhausted: 201; authentication: 192-194 291 497 516 720; access_denied: 195; configuration: 16 "
+    "46-48 60 81 115 139 164 199 212 217 218 344 452 472 492 511 669 701; integrity: 469; data: 6 25-27 32 33 38 40 "
+    "41 69 70 72 117 130 131 153 246 271 321 349 376 407 441 467 632 636 675 676 691; invalid_parameters: 7 8 10 15 "
+    "20 34-36 42-44 50 53 57 62 63 73 82 158 162 168 179 184 207 215 229 307 351 352 386 395 396 432 456 457; "
+    "unknown: 394 735"
 )
 """Category by number of a ClickHouse error (``Code: 60. DB::Exception``)."""
 
 CURL = _numbers(
-    "network: 5-7 12 16 18 28 34 35 45 51 52 55 56 60 65 80 83 91-93 95-97 99; api_temporary: 11 89; system: 23 27 "
-    "70; authentication: 67 86 94; access_denied: 9; configuration: 1-4 41 48 53 54 58 59 64 66 77 82 90 98; "
-    "not_found: 19 37 39 78; data: 8 13 14 47 61 63 85 88; invalid_parameters: 17 25 26 30 31 33 36 43 68 69 71-74 "
-    "79; unknown: 42"
+    "network: 5-7 10 12 15 16 18 28 35 51 52 55 56 60 65 80 81 83 91 92 95-97 99 101; api_temporary: 89; system: 23 "
+    "27 70; authentication: 38 67 74 94; access_denied: 9 69; configuration: 1-4 45 48 49 53 54 58 59 64 66 77 82 "
+    "90 98; not_found: 19 37 39 68 78; data: 8 11 13 14 47 61 63 85 86; invalid_parameters: 17 21 25 26 30 31 33 36 "
+    "43 71-73 93 100; unknown: 42"
 )
 """Category by libcurl's number."""
 
-RESOLVER = _numbers("network: 1-6 10-14; system: 15; invalid_parameters: 7-9 17-20; unknown: 16 24")
+RESOLVER = _numbers(
+    "network: 1-6 10-13; system: 14 15; configuration: 26; invalid_parameters: 7-9 17-20 25; unknown: 16 24"
+)
 """Category by number of a c-ares error; a name that does not resolve is a network error, as everywhere."""
 
 _LDAP_NAMES = _names(
@@ -133,10 +151,12 @@ MQTT = _numbers(
 """Category by MQTT 5 reason code."""
 
 MQTT_TEXTS = {
-    _C.AUTHENTICATION: r"bad user ?name or password|not authori[sz]ed",
-    _C.INVALID_PARAMETERS: r"identifier rejected|client identifier|invalid function arguments|too large",
-    _C.NETWORK: r"not currently connected|connection was (?:lost|refused)|connection refused|tls error|network protocol",
-    _C.API_TEMPORARY: r"server (?:is )?(?:unavailable|busy)|queue is full",
+    _C.AUTHENTICATION: r"bad user ?name or password|not authori[sz]ed|authori[sz]ation failed|denied by acl",
+    _C.CONFIGURATION: r"unacceptable protocol version|unsupported protocol version|feature is not supported",
+    _C.INVALID_PARAMETERS: r"identifier (?:rejected|not valid)|invalid function arguments|(?:payload|packet|message) too large",
+    _C.API_TEMPORARY: r"(?:server|broker) (?:is )?(?:unavailable|busy)|queue (?:is )?full",
+    _C.NETWORK: r"not currently connected|connection was (?:lost|refused)|connection refused|tls error occurred|"
+    r"network protocol error|in the keepalive interval",
 }
 """Category by the text of the smaller numbers, which mean different things to client and broker."""
 
@@ -146,8 +166,8 @@ SSH = _numbers(
 """Category by reason of an SSH disconnection (RFC 4253)."""
 
 SFTP = _numbers(
-    "network: 6 7; not_found: 2 10; access_denied: 3 12; system: 14; quota_exhausted: 15; database_busy: 17; data: "
-    "5; integrity: 11; configuration: 8; invalid_parameters: 9 18-21 23 24"
+    "network: 6 7; not_found: 2 10; access_denied: 3 12 22; system: 13 14; quota_exhausted: 15; database_busy: 17 "
+    "25 26; data: 5 28; integrity: 11; configuration: 8; invalid_parameters: 9 18-21 23 24"
 )
 """Category by SFTP status code."""
 
@@ -157,17 +177,21 @@ JSON_RPC = _numbers("data: -32700; invalid_parameters: -32600 -32601 -32602; api
 QUERY_ENGINE = _names(
     "database_busy: QUERY_QUEUE_FULL CLUSTER_OUT_OF_MEMORY TRANSACTION_CONFLICT EXCEEDED_TIME_LIMIT "
     "INSUFFICIENT_RESOURCES; api_temporary: INTERNAL_ERROR EXTERNAL SERVER_STARTING_UP SERVER_SHUTTING_DOWN; "
-    "authentication: PERMISSION_DENIED; configuration: CATALOG_NOT_FOUND SCHEMA_NOT_FOUND TABLE_NOT_FOUND "
-    "COLUMN_NOT_FOUND FUNCTION_NOT_FOUND NOT_SUPPORTED; integrity: CONSTRAINT_VIOLATION; data: INVALID_CAST_ARGUMENT "
-    "NUMERIC_VALUE_OUT_OF_RANGE DIVISION_BY_ZERO SUBQUERY_MULTIPLE_ROWS; invalid_parameters: USER_ERROR "
-    "EXCEEDED_GLOBAL_MEMORY_LIMIT EXCEEDED_LOCAL_MEMORY_LIMIT EXCEEDED_CPU_LIMIT EXCEEDED_SCAN_LIMIT; unknown: "
-    "USER_CANCELED ADMINISTRATIVELY_KILLED"
+    "authentication: PERMISSION_DENIED; not_found: NOT_FOUND; configuration: CATALOG_NOT_FOUND SCHEMA_NOT_FOUND "
+    "TABLE_NOT_FOUND COLUMN_NOT_FOUND FUNCTION_NOT_FOUND PROCEDURE_NOT_FOUND TYPE_NOT_FOUND ROLE_NOT_FOUND "
+    "MISSING_CATALOG_NAME MISSING_SCHEMA_NAME INVALID_SESSION_PROPERTY CONFIGURATION_INVALID NOT_SUPPORTED; "
+    "integrity: CONSTRAINT_VIOLATION; data: INVALID_CAST_ARGUMENT NUMERIC_VALUE_OUT_OF_RANGE DIVISION_BY_ZERO "
+    "SUBQUERY_MULTIPLE_ROWS; invalid_parameters: USER_ERROR EXCEEDED_GLOBAL_MEMORY_LIMIT "
+    "EXCEEDED_LOCAL_MEMORY_LIMIT EXCEEDED_CPU_LIMIT EXCEEDED_SCAN_LIMIT EXCEEDED_SPILL_LIMIT; unknown: "
+    "USER_CANCELED ADMINISTRATIVELY_KILLED ABANDONED_QUERY"
 )
 """Category by error name, else by error type, of Trino, Presto and Athena."""
 
 GRAPH = (
+    (r"\.Transaction\.(?:Terminated|LockClientStopped)", _C.UNKNOWN),
+    (r"\.AuthorizationExpired", _C.API_TEMPORARY),
     (r"RateLimit", _C.RATE_LIMIT),
-    (r"\.Security\.", _C.AUTHENTICATION),
+    (r"ClientError\.Security\.", _C.AUTHENTICATION),
     (r"\.ConstraintV", _C.INTEGRITY),
     (r"\.DatabaseNotFound|\.ProcedureNotFound|\.IndexNotFound", _C.CONFIGURATION),
     (r"TransientError\.|\.NotALeader|\.DeadlockDetected", _C.DATABASE_BUSY),
@@ -177,7 +201,8 @@ GRAPH = (
 """Category by part of a Neo4j status code; the first part that matches decides."""
 
 _BROKER_NAMES = (
-    "ACCESS_REFUSED:403 NOT_FOUND:404 RESOURCE_LOCKED:405 PRECONDITION_FAILED:406 CONNECTION_FORCED:320 FRAME_ERROR:501 "
+    "NO_ROUTE:312 NO_CONSUMERS:313 CONNECTION_FORCED:320 INVALID_PATH:402 ACCESS_REFUSED:403 NOT_FOUND:404 "
+    "RESOURCE_LOCKED:405 PRECONDITION_FAILED:406 FRAME_ERROR:501 "
     "SYNTAX_ERROR:502 COMMAND_INVALID:503 CHANNEL_ERROR:504 UNEXPECTED_FRAME:505 RESOURCE_ERROR:506 NOT_ALLOWED:530 "
     "NOT_IMPLEMENTED:540 INTERNAL_ERROR:541"
 )
@@ -185,12 +210,15 @@ BROKER_REPLIES = {pair.partition(":")[0]: int(pair.partition(":")[2]) for pair i
 """AMQP reply code by its name at the start of a broker's text."""
 
 MAILBOX = _names(
-    "api_temporary: UNAVAILABLE INUSE IN-USE SYS/TEMP SERVERBUG; rate_limit: LIMIT THROTTLED LOGIN-DELAY; "
+    "api_temporary: UNAVAILABLE INUSE IN-USE SYS/TEMP SERVERBUG; rate_limit: THROTTLED LOGIN-DELAY; "
     "quota_exhausted: OVERQUOTA; authentication: AUTHENTICATIONFAILED AUTHORIZATIONFAILED EXPIRED AUTH WEBALERT "
     "NOPERM; configuration: PRIVACYREQUIRED CONTACTADMIN SYS/PERM; not_found: NONEXISTENT TRYCREATE; integrity: "
-    "ALREADYEXISTS EXPUNGEISSUED; data: CORRUPTION PARSE BADCHARSET; invalid_parameters: CANNOT CLIENTBUG TOOBIG"
+    "ALREADYEXISTS EXPUNGEISSUED; data: CORRUPTION PARSE BADCHARSET; invalid_parameters: CANNOT CLIENTBUG LIMIT TOOBIG"
 )
 """Category by IMAP or POP3 response code (``[UNAVAILABLE]``)."""
+
+MAILBOX_TEXTS = {_C.RATE_LIMIT: r"too many (?:simultaneous|concurrent) |\brate limit\b"}
+"""Category by text, without a response code or with one for any limit."""
 
 SEARCH = _names(
     "rate_limit: es_rejected_execution_exception rejected_execution_exception circuit_breaking_exception; "
@@ -206,11 +234,15 @@ SEARCH = _names(
 """Category by error type of Elasticsearch and OpenSearch."""
 
 NATS = {
-    _C.AUTHENTICATION: r"authori[sz]ation violation|permissions violation|authentication (?:expired|revoked|timeout)",
-    _C.INVALID_PARAMETERS: r"maximum payload|invalid (?:publish )?subject|bad subject",
+    _C.AUTHENTICATION: r"authori[sz]ation (?:violation|failed)|permissions? violation|authentication (?:expired|revoked|error)|"
+    r"invalid user credentials|credentials have been revoked|account expired",
+    _C.CONFIGURATION: r"secure connection (?:required|not available|- tls required)|attempted to connect to [a-z ]+port|"
+    r"invalid (?:connect url|hostname)",
+    _C.INVALID_PARAMETERS: r"maximum payload|(?:invalid|bad|malformed) (?:publish )?subject|timeout invalid|invalid fetch timeout",
     _C.DATABASE_BUSY: r"maximum (?:account active )?connections exceeded",
-    _C.API_TEMPORARY: r"no responders|slow consumer",
-    _C.NETWORK: r"no servers available|stale connection|connection closed|outbound buffer limit|timeout",
+    _C.API_TEMPORARY: r"no responders available|slow consumer|no response from stream",
+    _C.NETWORK: r"no servers available|stale connection|connection (?:closed|reconnecting)|outbound buffer limit|unexpected eof|"
+    r"\btimeout$|timed out$",
 }
 """Category by the text that a NATS server or client sends."""
 
@@ -298,6 +330,8 @@ def _sqlstate(text: str) -> "Code | None":
 def _snowflake(text: str) -> "Code | None":
     found = re.search(r"(?m)^(\d{6}) \(([0-9A-Z]{5}|None)\)", text)
     category = (SNOWFLAKE.get(int(found[1])) or judge_sqlstate(found[2])) if found else None
+    if category is _C.NETWORK and re.search(SNOWFLAKE_REFUSAL, text):
+        category = _C.AUTHENTICATION
     return (found[1], category) if found and category else None
 
 
@@ -352,7 +386,7 @@ TEXT_CODES: "tuple[tuple[str, str, Origin, Callable[[str], Code | None]], ...]" 
     (" - ", "AMQP", Origin.MESSAGING, _broker),
     ("nats: ", "NATS", Origin.MESSAGING, _nats),
     ("StatusCode.", "gRPC", Origin.RPC, _by_name(r"\bstatus(?:_code)? ?[=:] ?<?StatusCode\.([A-Z_]+)\b", RPC_STATUSES)),
-    ("curl: (", "curl", Origin.NETWORK, _by_number(r"\bcurl: \((\d{1,2})\)", CURL)),
+    ("curl: (", "curl", Origin.NETWORK, _by_number(r"\bcurl: \((\d{1,3})\)", CURL)),
     (".", "mail reply", Origin.MAIL, _mail),
 )
 """What a text must contain, the family's name and origin, and the function that finds its code."""
@@ -405,9 +439,9 @@ def _mqtt(error: BaseException, text: str) -> "Code | None":
 
 def _mailbox(_: BaseException, text: str) -> "Code | None":
     found = re.match(r"[b\W]{0,6}(?:(?:NO|BAD|BYE|ERR)[b\W]{1,6})?\[([A-Z/-]{4,30})[ \]]", text)
-    if found and found[1] in MAILBOX:
-        return found[1], MAILBOX[found[1]]
-    return _judge_texts({_C.RATE_LIMIT: "too many (?:simultaneous|concurrent) "}, text)
+    code = found[1] if found and found[1] in MAILBOX else None
+    too_fast = _judge_texts(MAILBOX_TEXTS, text) if code in {None, "LIMIT"} else None
+    return too_fast or ((code, MAILBOX[code]) if code else None)
 
 
 def _smtp(error: BaseException, text: str) -> "Code | None":
@@ -439,7 +473,12 @@ CLASS_CODES: "tuple[tuple[str, str, Origin, Callable[[BaseException, str], Code 
     ("mariadb", "MySQL", Origin.DB, _from_table("errno args", "pymysql.NUMBERS")),
     ("mssql", "SQL Server", Origin.DB, _from_table("number args", SQL_SERVER)),
     ("clickhouse", "ClickHouse", Origin.DB, _from_table("code args", CLICKHOUSE)),
-    ("snowflake", "Snowflake", Origin.DB, _from_table("errno", SNOWFLAKE)),
+    (
+        "snowflake",
+        "Snowflake",
+        Origin.DB,
+        lambda error, text: _snowflake(text) or _from_table("errno", SNOWFLAKE)(error, text),
+    ),
     ("websocket", "WebSocket", Origin.NETWORK, _from_table("code close_code", "websockets.RECEIVED")),
 )
 """A word in the class or module of the error, the family's name and origin, and the function that finds its code."""

@@ -1,8 +1,10 @@
-"""py-amqp: the reply code with which a broker such as RabbitMQ closed the channel or the connection."""
+"""py-amqp and pika: the reply code with which a broker such as RabbitMQ closed the channel or the connection."""
+
+import re
 
 from outlast.classify.codes import judge_words
 from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import safe_int, safe_str
+from outlast.classify.safe_access import safe_error, safe_int, safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
 
 REPLIES: dict[int, Category] = {
@@ -47,17 +49,68 @@ def read_reply(error: object) -> Found:
     return Evidence(category=judge_reply(code, safe_str(error, "reply_text") or ""), code=str(code))
 
 
+_CLOSED_WHILE_OPENING = r"ConnectionClosedByBroker: \((\d{3})\) (.{0,1024})"
+
+
+def read_opening(error: object) -> Found:
+    """The reply code in the text of a connection that the broker closed before it was open; pika guesses the reason."""
+    found = re.search(_CLOSED_WHILE_OPENING, text_of(error)[:2048])
+    if found is None or int(found[1]) not in REPLIES:
+        return None
+    return Evidence(category=judge_reply(int(found[1]), found[2]), code=found[1])
+
+
+def read_protocol(error: object) -> Found:
+    """The reply code, or whether the connection was lost before the broker said anything."""
+    lost = text_of(error).startswith("StreamLostError")
+    return Evidence(category=Category.NETWORK) if lost else read_opening(error)
+
+
+def read_attempt(error: BaseException) -> Found:
+    """The reply code, or the error of the last attempt to connect."""
+    last = error.args[0] if error.args else None
+    return last if isinstance(last, BaseException) else read_reply(error)
+
+
+def read_phase(error: object) -> Found:
+    """The error of one phase of the connection: TCP, TLS or AMQP."""
+    return safe_error(error, "exception")
+
+
 LIBRARY = Library(
-    title="py-amqp",
+    title="py-amqp and pika",
     packages="amqp",
     origin=Origin.MESSAGING,
     categories={
-        Category.NETWORK: "RecoverableConnectionError",
-        Category.API_TEMPORARY: "RecoverableChannelError Blocked ConsumerCancelled MessageNacked",
-        Category.INVALID_PARAMETERS: "IrrecoverableChannelError IrrecoverableConnectionError",
+        Category.NETWORK: (
+            "RecoverableConnectionError pika.AMQPConnectionError pika.AMQPConnectorStackTimeout "
+            "pika.AMQPConnectorPhaseErrorBase pika.AMQPConnectionWorkflowFailed pika.ChannelWrongStateError "
+            "pika.RxEndOfFile"
+        ),
+        Category.API_TEMPORARY: (
+            "RecoverableChannelError Blocked ConsumerCancelled MessageNacked pika.ConsumerCancelled pika.NackError "
+            "pika.ConnectionBlockedTimeout"
+        ),
+        Category.AUTHENTICATION: "pika.AuthenticationError pika.ProbableAuthenticationError pika.ProbableAccessDeniedError",
+        Category.CONFIGURATION: "pika.IncompatibleProtocolError pika.ProtocolVersionMismatch",
+        Category.NOT_FOUND: "pika.UnroutableError",
+        Category.DATA: "pika.ProtocolSyntaxError",
+        Category.INVALID_PARAMETERS: (
+            "IrrecoverableChannelError IrrecoverableConnectionError pika.ChannelError pika.DuplicateConsumerTag "
+            "pika.InvalidChannelNumber pika.MethodNotImplemented pika.NoFreeChannels pika.ReentrancyError "
+            "pika.ShortStringTooLong pika.UnsupportedAMQPFieldException"
+        ),
     },
     readers={
-        "AMQPError": read_reply,
+        "AMQPError pika.AMQPError pika.ChannelClosed": read_reply,
+        "pika.AMQPConnectionError": read_attempt,
+        "pika.IncompatibleProtocolError": read_protocol,
+        "pika.ProbableAuthenticationError pika.ProbableAccessDeniedError": read_opening,
+        "pika.AMQPConnectorPhaseErrorBase": read_phase,
     },
-    says_nothing="AMQPError ConnectionError ChannelError",
+    says_nothing=(
+        "AMQPError ConnectionError ChannelError pika.AMQPError pika.AMQPChannelError "
+        "pika.AMQPConnectorException pika.AMQPConnectorAborted pika.AMQPConnectorWrongState "
+        "pika.AMQPConnectionWorkflowAborted pika.AMQPConnectionWorkflowWrongState"
+    ),
 )

@@ -1,4 +1,4 @@
-"""The Elasticsearch client and its transport: a status with Elasticsearch's error type, or a connection error."""
+"""The clients of Elasticsearch and OpenSearch: a status with the error type of the server, or a connection error."""
 
 from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Found, Library
@@ -29,6 +29,12 @@ def read_api_error(error: object) -> Found:
     return _read_failure(
         safe_getattr(error, "meta", "status"), safe_getattr(error, "body"), safe_getattr(error, "meta", "headers")
     )
+
+
+def read_transport_error(error: BaseException) -> Found:
+    """The status and the body of OpenSearch's response, which are its arguments; the headers are not kept."""
+    status, text, body = (*error.args[:3], None, None, None)[:3]
+    return _read_failure(status, body if isinstance(safe_item(body, "error"), dict) else {"error": text}, None)
 
 
 def read_bulk(error: object) -> Found:
@@ -83,25 +89,34 @@ def _by_reason(kind: str, reason: str, status: int) -> Category | None:
 
 
 LIBRARY = Library(
-    title="Elasticsearch and elastic-transport",
+    title="Elasticsearch, elastic-transport and OpenSearch",
     packages="elasticsearch",
     origin=Origin.DB,
     categories={
         Category.NETWORK: (
-            "elastic_transport.ConnectionError elastic_transport.ConnectionTimeout elastic_transport.SniffingError"
+            "elastic_transport.ConnectionError elastic_transport.ConnectionTimeout elastic_transport.SniffingError "
+            "opensearchpy.ConnectionError"
         ),
-        Category.API_TEMPORARY: "ScanError",
-        Category.DATA: "elastic_transport.SerializationError",
-        Category.CONFIGURATION: "UnsupportedProductError",
-        Category.INVALID_PARAMETERS: "IllegalOperation UnknownDslObject ValidationException",
+        Category.API_TEMPORARY: "ScanError opensearchpy.ScanError",
+        Category.DATA: "elastic_transport.SerializationError opensearchpy.SerializationError",
+        Category.CONFIGURATION: "UnsupportedProductError opensearchpy.ImproperlyConfigured",
+        Category.INVALID_PARAMETERS: (
+            "IllegalOperation UnknownDslObject ValidationException opensearchpy.IllegalOperation "
+            "opensearchpy.UnknownDslObject opensearchpy.ValidationException"
+        ),
     },
     readers={
         "elastic_transport.ApiError ApiError": read_api_error,
-        "BulkIndexError": read_bulk,
-        "elastic_transport.ConnectionError elastic_transport.ConnectionTimeout": read_connection_errno,
-        "elastic_transport.SerializationError": read_serialization,
+        "opensearchpy.TransportError": read_transport_error,
+        "BulkIndexError opensearchpy.BulkIndexError": read_bulk,
+        "elastic_transport.ConnectionError elastic_transport.ConnectionTimeout opensearchpy.ConnectionError": (
+            read_connection_errno
+        ),
+        "elastic_transport.SerializationError opensearchpy.SerializationError": read_serialization,
     },
     says_nothing=(
-        "elastic_transport.ApiError elastic_transport.TransportError ApiError BulkIndexError ElasticsearchDslException"
+        "elastic_transport.ApiError elastic_transport.TransportError ApiError BulkIndexError ElasticsearchDslException "
+        "opensearchpy.OpenSearchException opensearchpy.TransportError opensearchpy.BulkIndexError "
+        "opensearchpy.OpenSearchDslException"
     ),
 )

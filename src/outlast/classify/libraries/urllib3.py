@@ -46,5 +46,5 @@ LIBRARY = Library(
         "ProxyError": read_proxy_error,
         "TimeoutError ProtocolError PoolError": read_connection_errno,
     },
-    says_nothing="HTTPError BodyNotHttplibCompatible TimeoutStateError HTTPWarning",
+    says_nothing="HTTPError BodyNotHttplibCompatible TimeoutStateError HTTPWarning UnsupportedExtension",
 )
