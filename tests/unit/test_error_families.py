@@ -125,8 +125,8 @@ FAMILIES = [
         C.SYSTEM,
     ),
     ("programming-error", error_of("acme.ProgrammingError", "x"), C.INVALID_PARAMETERS),
-    ("redis-fork", error_of("keyvalkey.ResponseError", "WRONGTYPE Operation against a key"), C.INVALID_PARAMETERS),
-    ("redis-fork-class", error_of("keyvalkey.BusyLoadingError", "x"), C.DATABASE_BUSY),
+    ("redis-fork", error_of("valkey.ResponseError", "WRONGTYPE Operation against a key"), C.INVALID_PARAMETERS),
+    ("redis-fork-class", error_of("valkey.BusyLoadingError", "x"), C.DATABASE_BUSY),
     # brokers and directories
     ("amqp-number", error_of("acme.ChannelClosed", "x", reply_code=405, reply_text="RESOURCE_LOCKED"), C.API_TEMPORARY),
     (
@@ -181,7 +181,7 @@ FAMILIES = [
         C.AUTHENTICATION,
     ),
     ("json-rpc", error_of("acme.Error", "x", code=-32602), C.INVALID_PARAMETERS),
-    ("json-rpc-server", error_of("acme.Error", "x", code=-32005), C.API_TEMPORARY),
+    ("json-rpc-limit", error_of("acme.Error", "x", code=-32005), C.RATE_LIMIT),
     ("grpc-text", error_of("acme.Error", "call ended, status = StatusCode.UNAVAILABLE"), C.API_TEMPORARY),
     ("websocket", error_of("acme_websocket.Closed", "x", code=1013), C.API_TEMPORARY),
     # malformed input, by class name and by text

@@ -553,8 +553,8 @@ FUNCTIONS: dict[str, tuple[Callable[[str], object], str, str]] = {
         "bind not successful - invalidCredentials | noSuchObject: dc=x",
         "invalid credentials | myinvalidCredentials | the server is busy",
     ),
-    "vendor_codes._sqlstate_in": (
-        lambda text: vendor_codes._sqlstate_in(ValueError(*text.split("; "))),
+    "vendor_codes._odbc_sqlstate": (
+        lambda text: vendor_codes._odbc_sqlstate(ValueError(*text.split("; "))),
         "40001; [40001] [ACME] x | 28000; [28000] login",
         "40001; x | HY000; [HY000] x | 4000; [4000] x",
     ),
@@ -603,10 +603,10 @@ _ELSEWHERE = """
     libraries.yt_dlp._NOT_FOR_US libraries.yt_dlp._SIGN_IN retry_after._DURATION retry_after._KEY retry_after._ITEM
     retry_after._MEMBER retry_after._PARAMETER retry_after._SPAN vendor_codes._oracle vendor_codes._sqlstate
     vendor_codes._snowflake vendor_codes._query_engine vendor_codes._graph vendor_codes._search_engine
-    vendor_codes._broker vendor_codes._mail vendor_codes.TEXT_CODES heuristics._PROTOCOLS reasons._NOT_A_NAME
+    vendor_codes._broker vendor_codes._mail vendor_codes.TEXT_CODES reasons._NOT_A_NAME
     reasons.reason_name reasons.category_of_reason rpc_status._json_seconds retry_after._relative_seconds rules.Rule
     safe_access._URL_WITH_SECRET libraries.redis._CODE libraries.redis._PIPELINE libraries.amqp._CLOSED_WHILE_OPENING
-    libraries.requests.DAEMON texts._ADDRESS texts._ANY_STATUS
+    vendor_codes._NAME_PARTS vendor_codes._NAME_AFFIXES libraries.requests.DAEMON texts._ADDRESS texts._ANY_STATUS
 """
 ELSEWHERE = frozenset(_ELSEWHERE.split())
 

@@ -346,7 +346,8 @@ def test_a_sqlstate_as_the_code_of_a_database_error():
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ((503, "no"), ("api_temporary", True)),
+        ((503, "Service Unavailable"), ("api_temporary", True)),
+        ((503, "lines rejected by the schema"), ("unknown", False)),
         ((400, {"error": {"code": "unauthorized_client"}}), ("authentication", False)),
         (({"errorName": "QUERY_QUEUE_FULL"},), ("database_busy", True)),
         ((503,), ("unknown", False)),
@@ -439,3 +440,74 @@ def test_the_status_of_google_genai_decides():
     error.details = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": [delay]}}
     failure = classify(error)
     assert (failure.category, failure.retry_after) == ("rate_limit", 26.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (409, {"reason": "AlreadyExists", "details": {"name": "maintenance", "kind": "pods"}, "code": 409}),
+        (422, {"reason": "Invalid", "details": {"name": "timeout", "kind": "Deployment"}, "code": 422}),
+        (400, {"errors": [{"name": "timeout", "message": "must be an integer"}]}),
+        (422, {"errors": [{"field": "status", "code": "unavailable"}]}),
+        (422, {"code": "product_unavailable"}),
+        (409, {"error": {"code": "slot_unavailable"}}),
+        (400, {"code": "tax_settings_not_ready"}),
+        (400, {"error": {"type": "api_error", "code": "amount_too_small"}}),
+        (422, {"detail": [{"type": "int_parsing", "input": {"status": "busy", "more": "x" * 5000}}]}),
+        (None, {"errors": [{"extensions": {"code": each}} for each in ("INTERNAL_SERVER_ERROR", "BAD_USER_INPUT")]}),
+        (None, {"errors": [{"extensions": {"code": each}} for each in ("THROTTLED", "FORBIDDEN")]}),
+    ],
+)
+def test_what_a_rejected_request_is_about_does_not_make_it_retryable(status, body):
+    response = Response(status)
+    response._content = json.dumps(body).encode()
+    error = MadeUpError(response=response) if status else MadeUpError(body=body)
+    assert classify(error).retryable is False
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        type("BuildApiError", (Exception,), {"code": 3})("no"),
+        type("ApiError", (Exception,), {"__module__": "worldapi.client", "code": 80})("no"),
+        type("CallFailed", (Exception,), {"__module__": "softphone"})("404 unknown number"),
+        type("TimeoutError", (Exception,), {"__module__": "rediscovery"})("query timeout must be positive"),
+        type("SyncError", (Exception,), {"__module__": "myapp.mysql_sync"})(1205, "rows differ"),
+        type("RpcError", (Exception,), {"code": -32000})("execution reverted"),
+        Exception("INTERNAL_ERROR - field price is required"),
+        Exception("Build 512 5.4.1 not found"),
+        MadeUpError("must be positive", title="timeout"),
+        MadeUpError(error_type="APIError"),
+    ],
+    ids=str,
+)
+def test_a_family_is_recognised_by_whole_words(error):
+    assert classify(error).retryable is False
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "expected"),
+    [
+        ("08001", "FATAL: password authentication failed for user (101) (SQLDriverConnect)", ("authentication", False)),
+        ("08001", "Client unable to establish connection (10060) (SQLDriverConnect)", ("network", True)),
+        ("42000", "[ODBC Driver 18][SQL Server]Transaction was deadlocked. (1205) (SQLExecDirectW)", ("database_busy", True)),
+        ("42000", "[ODBC Driver 18][SQL Server]Incorrect syntax near 'x'. (102) (SQLExecDirectW)", ("invalid_parameters", False)),
+    ],
+)  # fmt: skip
+def test_odbc_errors_are_judged_by_the_number_of_the_database(state, text, expected):
+    error = type("Error", (Exception,), {"__module__": "pyodbc"})(state, f"[{state}] {text}")
+    assert verdict(error) == expected
+
+
+def test_a_body_that_is_a_property_is_not_read():
+    reads = []
+
+    class LazyError(Exception):
+        @property
+        def body(self):
+            reads.append("body")
+
+        text = json = content = body
+
+    classify(LazyError("x"))
+    assert reads == []

@@ -14,7 +14,15 @@ from outlast.classify.libraries import entry_of
 from outlast.classify.reasons import category_of_reason, reason_in, reason_name, text_in
 from outlast.classify.retry_after import wait_in_attributes
 from outlast.classify.rpc_status import RPC_STATUSES
-from outlast.classify.safe_access import read_headers, read_response, safe_getattr, safe_int, status_of, text_of
+from outlast.classify.safe_access import (
+    instance_attribute,
+    read_headers,
+    read_response,
+    safe_getattr,
+    safe_int,
+    status_of,
+    text_of,
+)
 from outlast.classify.texts import refusal_in
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
 from outlast.patterns import compiled, has_word
@@ -23,7 +31,7 @@ _RESPONSE_ATTRIBUTES = ("response", "resp", "http_resp", "http_response", "raw_r
 _STATUS_ATTRIBUTES = ("status_code", "http_status", "response_code", "http_code", "status", "code")
 _NUMBERS_OF_ANY_PROTOCOL = frozenset({"status", "code"})
 _CODE_ATTRIBUTES = (
-    *("code", "error_code", "error_name", "reason", "reasons", "error", "error_type", "description", "title"),
+    *("code", "error_code", "error_name", "reason", "reasons", "error", "error_type", "description"),
     *("type", "status", "status_code", "http_status"),
 )
 _BODY_ATTRIBUTES = (
@@ -42,12 +50,13 @@ _MIN_ERRNO = 32  # smaller numbers are too often codes of a library
 _SQLSTATE_LENGTH = 5
 _TEXT_LIMIT = 4096
 _ITEM_LIMIT = 20
-# Names of classes and modules of protocols whose three-digit numbers are not HTTP statuses.
-_PROTOCOLS = (
-    ("mail", r"(?i)smtp|lmtp"),
-    ("ftp", r"(?i)ftp(?!s?_?(?:url|http))"),
-    ("other", r"\.(?:Database|Operational|Programming|Interface)Error\b|amqp|stomp|mqtt|xmpp|nntp|\bsip\b"),
-)
+# Protocol by a word in the names of classes and packages; its three-digit numbers are not HTTP statuses.
+_PROTOCOLS = {
+    **dict.fromkeys(("smtp", "lmtp"), "mail"),
+    "ftp": "ftp",
+    **dict.fromkeys(("amqp", "stomp", "mqtt", "xmpp", "nntp", "sip"), "other"),
+    **dict.fromkeys(("databaseerror", "operationalerror", "programmingerror", "interfaceerror"), "other"),
+}
 _NAMES_OF_STATUSES = "InternalServerError BadGateway GatewayTime ServiceUnavailable TooManyRequests RateLimit"
 _ENHANCED_STATUS = r"[245]\.\d{1,3}\.\d{1,3}\b"  # of a mail reply, RFC 3463
 
@@ -202,10 +211,10 @@ def _headers_in(error: BaseException) -> dict[str, str]:
 
 def _protocol_of(error: BaseException) -> str | None:
     """Return the protocol that is not HTTP and that the names of the classes show, or None."""
-    names = " ".join(f"{each.__module__}.{each.__name__}" for each in type(error).__mro__[:-2])
-    for protocol, pattern in _PROTOCOLS:
-        if compiled(pattern).search(names):
-            return protocol
+    words = vendor_codes.family_words(type(error).__mro__[:-2])
+    protocol = next((protocol for word, protocol in _PROTOCOLS.items() if word in words), None)
+    if protocol is not None:
+        return protocol
     text = safe_getattr(error, "message")
     if not isinstance(text, str):
         text = error.args[1] if len(error.args) > 1 and isinstance(error.args[1], str) else ""
@@ -279,10 +288,21 @@ def _status_in(error: BaseException, protocol: str | None) -> int | None:
         if name not in _NUMBERS_OF_ANY_PROTOCOL or _is_http_number(error, number, protocol):
             return number
     args = error.args
-    if protocol is None and len(args) > 1 and isinstance(args[1], str | dict):  # (503, "text"), (503, {…})
-        number = _three_digits(args[0])
-        return number if number in _HTTP_STATUSES else None
-    return None
+    number = _three_digits(args[0]) if protocol is None and len(args) > 1 else None  # (503, "text"), (503, {…})
+    if number is None or number not in _HTTP_STATUSES:
+        return None
+    return number if _speaks_of_http(error, number, args[1]) else None
+
+
+def _speaks_of_http(error: BaseException, number: int, said: object) -> bool:
+    """Return whether what comes with a number shows that it is a status: a decoded body, or the words of the status."""
+    if isinstance(said, dict):
+        return True
+    words = said[:_TEXT_LIMIT].lower() if isinstance(said, str) else ""
+    from http import HTTPStatus  # noqa: PLC0415  # few errors need it
+
+    phrase = HTTPStatus(number).phrase.lower()
+    return phrase in words or "http" in words or any(safe_getattr(error, name) is not None for name in _HTTP_SIGNS)
 
 
 def _reason_in(error: BaseException, status: int | None, found: Evidence) -> dict[str, object]:
@@ -295,7 +315,7 @@ def _reason_in(error: BaseException, status: int | None, found: Evidence) -> dic
         if value is not None and not callable(value) and _judge_any_code(value, status) is not None:
             facts["code"] = reason_name(value)
             break
-    bodies = [safe_getattr(error, name) for name in _BODY_ATTRIBUTES]
+    bodies = [instance_attribute(error, name) for name in _BODY_ATTRIBUTES]
     bodies += [each for each in error.args[:3] if isinstance(each, dict | list)]
     for body in bodies:
         if isinstance(body, bytes | bytearray):

@@ -4,7 +4,7 @@ A quota does not come back within minutes, so a retry does not help; a rate limi
 minute or hour, or with a short wait, is a rate limit.
 """
 
-from outlast.classify.safe_access import read_response, safe_getattr
+from outlast.classify.safe_access import instance_attribute, read_response, safe_getattr
 from outlast.failure import Category, Evidence
 from outlast.patterns import compiled, has_word
 
@@ -62,7 +62,7 @@ def read_quota(error: BaseException, text: str) -> tuple[Category, str, Evidence
     if (evidence.http_status or 0) >= _SERVER_ERROR:
         return None
     body = evidence.body
-    if not body and isinstance(own := safe_getattr(error, "body"), str | dict):
+    if not body and isinstance(own := instance_attribute(error, "body"), str | dict):
         body = str(own)
     stated = next((each for each in (text, body) if quota_is_exhausted(each)), None)
     if stated is None:

@@ -9,12 +9,8 @@ from enum import Enum
 from itertools import islice
 
 from outlast.classify.codes import categories_by_name, judge_code
-from outlast.failure import Category
+from outlast.failure import RETRYABLE, Category
 from outlast.patterns import compiled
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _C = Category
 
@@ -77,10 +73,11 @@ REASONS = categories_by_name(
         _C.SYSTEM: "nospaceleftondevice nospaceleft diskfull outofdisk outofdiskspace outofmemory",
         _C.API_TEMPORARY: (
             "serviceunavailable serviceunavailableerror serviceunavailableexception temporarilyunavailable unavailable "
-            "servererror internalservererror internalerror internalfailure internalexception backenderror apierror "
+            "servererror internalservererror internalerror internalfailure internalexception backenderror "
             "overloaded overloadederror serveroverloaded engineoverloaded serverbusy servicebusy busy temporaryerror "
             "transienterror tryagain tryagainlater badgateway gatewaytimeout upstreamerror upstreamunavailable "
-            "maintenance undermaintenance plannedmaintenance authorizationpending"
+            "maintenance undermaintenance plannedmaintenance authorizationpending "
+            "institutiondown institutionnotresponding"
         ),
         _C.NETWORK: "timeout timedout connectionerror connectiontimeout deadlineexceeded networkerror",
     }
@@ -97,6 +94,12 @@ _ENDINGS = (
     ("queuefull", _C.DATABASE_BUSY),
 )
 """Category by the end of a reason, after the name of any resource."""
+
+_TEMPORARY = frozenset({_C.API_TEMPORARY, _C.NETWORK, _C.SYSTEM})
+# With a 4xx, other temporary reasons are about the request: a slot is 'unavailable', a field has the name 'timeout'.
+_TEMPORARY_WITH_4XX = frozenset(
+    ["temporarilyunavailable", "authorizationpending", "tryagainlater", "institutiondown", "institutionnotresponding"]
+)
 
 _EXACT = {"REQUEST_LIMIT_EXCEEDED": _C.QUOTA_EXHAUSTED}  # requests of a day; AWS means a rate by RequestLimitExceeded
 
@@ -147,9 +150,12 @@ def category_of_reason(value: object, status: int | None = None) -> Category | N
     plain = compiled(_NOT_A_NAME).sub("", name.replace(":", ".").rpartition(".")[2]).lower()
     if status is not None and plain in _STATUS_NAMES:
         return None
-    category = _EXACT.get(name) or judge_code(name) or REASONS.get(plain)
+    exact = _EXACT.get(name) or judge_code(name)
+    category = exact or REASONS.get(plain)
     if category is None:
         category = next((each for ending, each in _ENDINGS if plain.endswith(ending)), None)
+    if category in _TEMPORARY and exact is None and status is not None and status < 500:  # noqa: PLR2004
+        return category if plain in _TEMPORARY_WITH_4XX else None
     return category if category is None or status is None or _is_more_specific(category, plain, status) else None
 
 
@@ -185,11 +191,12 @@ _CONTAINERS = frozenset(
 _FIELDS = (
     ("reason",),
     ("code", "errorCode", "error_code", "errorcode", "Code", "ErrorCode", "faultcode", "faultCode"),
-    ("error", "errorName", "error_name", "name"),
+    ("error", "errorName", "error_name"),
     ("__type", "type", "errorType", "error_type"),
-    ("title", "status"),
+    ("status",),
 )
 """Names of the fields for reasons, the most specific first."""
+_TOP_FIELDS = ("name", "title")  # inside a list of errors they name a field or an object
 _NODE_LIMIT = 40
 _TEXT_LIMIT = 4096
 _XML_FIELD = r"<(?:\w{1,20}:)?(?:[Cc]ode|[Ee]rrorCode|faultcode|[Rr]eason)>\s*([\w.:-]{1,100})\s*</"
@@ -199,28 +206,21 @@ _JSON_FIELD = (
 )
 
 
-def reasons_in(body: object) -> "Iterator[str]":
-    """Yield the possible reasons in a body, the most specific first; a long body is read to a limit.
-
-    Args:
-        body: A decoded JSON document, or a text in JSON or XML.
-    """
+def _values_by_field(body: object) -> tuple[list[list[str]], bool]:
+    """Return the values of the fields for reasons, the most specific field first, and whether the body was whole."""
     if isinstance(body, str):
-        start = body[:64].lstrip()
-        if start[:1] == "<":
-            yield from (match[1] for match in compiled(_XML_FIELD).finditer(body[:_TEXT_LIMIT]))
-            return
-        if start[:1] not in {"{", "["}:
-            return
+        start = body[:64].lstrip()[:1]
+        if start not in {"{", "["}:
+            found = compiled(_XML_FIELD).finditer(body[:_TEXT_LIMIT]) if start == "<" else ()
+            return [[match[1] for match in found]], True
         decoded = _decode_json(body)
         if decoded is None:  # cut off
-            yield from (match[1] for match in compiled(_JSON_FIELD).finditer(body[:_TEXT_LIMIT]))
-            return
+            return [[match[1] for match in compiled(_JSON_FIELD).finditer(body[:_TEXT_LIMIT])]], False
         body = decoded
     nodes = _nodes_in(body)
-    for names in _FIELDS:
-        for node in nodes:
-            yield from (value for name in names if isinstance(value := node.get(name), str))
+    fields = [[node.get(name) for node in nodes for name in names] for names in _FIELDS]
+    fields.append([node.get(name) for node in nodes[:1] for name in _TOP_FIELDS])
+    return [[value for value in values if isinstance(value, str)][:_NODE_LIMIT] for values in fields], True
 
 
 def _decode_json(text: str) -> object:
@@ -233,10 +233,21 @@ def _decode_json(text: str) -> object:
 
 
 def reason_in(body: object, status: int | None = None) -> tuple[Category, str] | None:
-    """Return category and name of the first reason in a body that says more than the status, or None."""
-    for value in islice(reasons_in(body), _NODE_LIMIT):
-        category = category_of_reason(value, status)
-        if category is not None:
+    """Return category and name of the most specific reason in a body that says more than the status, or None.
+
+    Of several values of one field, such as the codes of several errors, a permanent one decides. In a body that was cut
+    off, a field may belong to input that the server repeats, so no retryable reason is taken from it.
+
+    Args:
+        body: A decoded JSON document, or a text in JSON or XML; a long one is read to a limit.
+        status: The HTTP status it came with.
+    """
+    fields, whole = _values_by_field(body)
+    for values in fields:
+        judged = ((category_of_reason(value, status), value) for value in values)
+        found = [(category, value) for category, value in judged if category and (whole or category not in RETRYABLE)]
+        if found:
+            category, value = min(found, key=lambda pair: pair[0] in RETRYABLE)
             return category, reason_name(value) or ""
     return None
 

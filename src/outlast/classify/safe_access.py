@@ -187,13 +187,13 @@ def _decode(value: object) -> str:
 def read_body(response: object) -> str:
     """Return the start of a body that was read already; a stream is never read."""
     for name in ("_content", "_body", "data", "content", "body"):
-        body = _instance_attribute(response, name)
+        body = instance_attribute(response, name)
         if isinstance(body, bytes | str) and body:
             return _decode(body[:BODY_LIMIT])
     return ""
 
 
-def _instance_attribute(thing: object, name: str) -> object:
+def instance_attribute(thing: object, name: str) -> object:
     """Return an attribute of the instance itself, so that no property runs and starts a download."""
     try:
         return vars(thing).get(name)

@@ -7,6 +7,7 @@ attributes that only this family has. Attributes are only read, never called.
 
 import re
 from importlib import import_module
+from itertools import pairwise
 
 from outlast.classify.codes import categories_by_name, judge_sqlstate, judge_words
 from outlast.classify.libraries import entry_of
@@ -17,7 +18,7 @@ from outlast.failure import RETRYABLE, Category, Evidence, Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     Code = tuple[str, Category]
@@ -171,7 +172,7 @@ SFTP = _numbers(
 )
 """Category by SFTP status code."""
 
-JSON_RPC = _numbers("data: -32700; invalid_parameters: -32600 -32601 -32602; api_temporary: -32603")
+JSON_RPC = _numbers("data: -32700; invalid_parameters: -32600 -32601 -32602; rate_limit: -32005; api_temporary: -32603")
 """Category by number of a JSON-RPC error."""
 
 QUERY_ENGINE = _names(
@@ -206,6 +207,7 @@ _BROKER_NAMES = (
     "SYNTAX_ERROR:502 COMMAND_INVALID:503 CHANNEL_ERROR:504 UNEXPECTED_FRAME:505 RESOURCE_ERROR:506 NOT_ALLOWED:530 "
     "NOT_IMPLEMENTED:540 INTERNAL_ERROR:541"
 )
+_GENERAL_NAMES = frozenset({"INTERNAL_ERROR", "NOT_FOUND", "SYNTAX_ERROR", "NOT_ALLOWED", "NOT_IMPLEMENTED"})
 BROKER_REPLIES = {pair.partition(":")[0]: int(pair.partition(":")[2]) for pair in _BROKER_NAMES.split()}
 """AMQP reply code by its name at the start of a broker's text."""
 
@@ -357,12 +359,16 @@ def _broker(text: str) -> "Code | None":
     found = re.search(r"\b([A-Z]+_[A-Z]+) - ", text)
     if found is None or found[1] not in BROKER_REPLIES:
         return None
+    if found[1] in _GENERAL_NAMES and not re.search(r"\b(?:vhost|queue|exchange|channel|broker|frame)\b", text):
+        return None
     return found[1], _library("amqp").judge_reply(BROKER_REPLIES[found[1]], text)
 
 
 def _mail(text: str) -> "Code | None":
     """Return the reply code before an enhanced status code (RFC 3463) of the same class, and its category."""
-    replies = re.findall(r"(?<![\w.])(([45])\d\d)[\s,'\"b:-]{1,5}(\2\.\d{1,3}\.\d{1,3}\b[^'\"\n]{0,200})", text)[:20]
+    replies = re.findall(r"(?<![\w.])(([45])[02357]\d)[\s,'\"b:-]{1,5}(\2\.\d{1,3}\.\d{1,3}\b[^'\"\n]{0,200})", text)[
+        :20
+    ]
     return _worst([(code, _library("mail").judge_reply(int(code), reply).category) for code, _, reply in replies])
 
 
@@ -487,22 +493,40 @@ RELATIVES = (("valkey", "redis"), ("redis", "redis"), ("kafka", "kafka"), ("smtp
 """Words in a class or module whose protocol a described library speaks too, with the same class names."""
 
 
+_NAME_PARTS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
+_NAME_AFFIXES = re.compile(r"^(?:aio|async|py|co|a|g)(?=[a-z]{3})|(?:lib|db|lite|client|s)$")
+
+
+def family_words(kinds: "Iterable[type]") -> set[str]:
+    """Return the words in the names of classes and of their packages: ``aiosmtplib.SMTPError`` has ``smtp``.
+
+    A word may be made of two parts (``WebSocket``), and the usual beginnings and endings of package names are left out.
+    """
+    words: set[str] = set()
+    for kind in kinds:
+        parts = [part.lower() for part in re.findall(_NAME_PARTS, kind.__name__)]
+        parts += kind.__module__.partition(".")[0].lower().strip("_").split("_")
+        parts = [part.rstrip("0123456789") for part in parts]
+        words.update(parts, map("".join, pairwise(parts)))
+    return words | {_NAME_AFFIXES.sub("", word) for word in words}
+
+
 def read_attributes(error: BaseException) -> "Found | None":
     """Return category, rule and evidence of an error whose family is recognised, or None."""
     text = text_of(error)[:TEXT_LIMIT]
     kinds = [kind for kind in type(error).__mro__ if safe_str(kind, "__module__") not in {None, "builtins"}]
-    names = " ".join(f"{kind.__module__}.{kind.__name__}" for kind in kinds).lower()
+    words = family_words(kinds)
     for word, family, origin, read in CLASS_CODES:
-        if word in names and (code := read(error, text)) is not None:
+        if word in words and (code := read(error, text)) is not None:
             return _finding(family, origin, code)
-    found = _by_shape(error, text)
+    found = _by_shape(error)
     if found is None and safe_getattr(error, "response") is None:  # else the status and the body of the response decide
         found = code_in_text(text)
-    return found or _by_relatives(error, kinds, names) or read_quota(error, text)
+    return found or _by_sqlstate(error, text) or _by_relatives(error, kinds, words) or read_quota(error, text)
 
 
-def _by_relatives(error: BaseException, kinds: list[type], names: str) -> "Found | None":
-    for package in (package for word, package in RELATIVES if word in names):
+def _by_relatives(error: BaseException, kinds: list[type], words: set[str]) -> "Found | None":
+    for package in (package for word, package in RELATIVES if word in words):
         for entry in filter(None, (entry_of(package, kind.__name__) for kind in kinds)):
             evidence = entry.read(error) if entry.read is not None else None
             category = (evidence.category if isinstance(evidence, Evidence) else None) or entry.category
@@ -511,7 +535,7 @@ def _by_relatives(error: BaseException, kinds: list[type], names: str) -> "Found
     return None
 
 
-def _by_shape(error: BaseException, text: str) -> "Found | None":
+def _by_shape(error: BaseException) -> "Found | None":
     """Return the finding of an error with attributes that only one family has, or None."""
     number = safe_int(error, "number") or safe_int(error, "msg_no")
     if number in SQL_SERVER and safe_int(error, "severity") is not None:
@@ -521,14 +545,22 @@ def _by_shape(error: BaseException, text: str) -> "Found | None":
         category = _library("amqp").judge_reply(number, safe_str(error, "reply_text") or "")
         return _finding("AMQP", Origin.MESSAGING, (str(number), category))
     number = safe_int(error, "code") or safe_int(error, "faultCode")
-    if number is not None and -32768 <= number <= -32000:  # the range that JSON-RPC reserves
-        return _finding("JSON-RPC", Origin.RPC, (str(number), JSON_RPC.get(number, _C.API_TEMPORARY)))
-    state = _sqlstate_in(error)
+    if number in JSON_RPC:  # the rest of the reserved range has a different meaning for each server
+        return _finding("JSON-RPC", Origin.RPC, (str(number), JSON_RPC[number]))
+    return None
+
+
+def _by_sqlstate(error: BaseException, text: str) -> "Found | None":
+    from outlast.classify.texts import refusal_in  # noqa: PLC0415  # it reads codes in texts with this module
+
+    state = _odbc_sqlstate(error)
     category = judge_sqlstate(state, text) if state else None
+    if category is _C.NETWORK and refusal_in(text):
+        category = _C.AUTHENTICATION
     return _finding("SQLSTATE", Origin.DB, (state, category)) if state and category else None
 
 
-def _sqlstate_in(error: BaseException) -> str | None:
+def _odbc_sqlstate(error: BaseException) -> str | None:
     """Return an SQLSTATE in the first argument: alone before a text that repeats it (ODBC), or in a dictionary."""
     arguments = safe_getattr(error, "args")
     if not isinstance(arguments, tuple) or not arguments:
