@@ -264,6 +264,7 @@ class App:
         user_agent: str | None = None,
         name: str | None = None,
         mode: str = "act",
+        allow_private: bool = False,
     ) -> Monitor:
         """Return a monitor of the sources of one profile. Its `run` polls until it is stopped.
 
@@ -285,6 +286,8 @@ class App:
             user_agent: Value of the User-Agent header.
             name: A display name.
             mode: ``act``, or ``observe``: sources keep their state, no alert is sent; events say what would happen.
+            allow_private: Whether a redirect may lead to an address that is not public, such as one of your own
+                network. Your own URLs may be private in any case. A `client` of yours decides for itself.
 
         Raises:
             ConfigError: If a setting is not valid.
@@ -319,6 +322,7 @@ class App:
             grace=required_seconds("grace", grace, 0.0),
             user_agent=user_agent,
             name=name,
+            allow_private=allow_private,
         )
 
     def job(  # noqa: PLR0913  # its settings

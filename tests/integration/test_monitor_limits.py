@@ -352,7 +352,7 @@ def test_the_host_that_cools_is_the_one_that_answered_after_redirects(app, hint)
         server.script("/near", feed())
         server.script("/far", feed())
         moved, near, far = add(app, [server.url("/moved"), server.url("/near"), server.host_url(2, "/far")])
-        monitor = app.monitor(QUICK, every=604_800)
+        monitor = app.monitor(QUICK, every=604_800, allow_private=True)
         app.sources.disable(near)
         app.sources.disable(far)
         assert monitor.cycle().cycle.deferred == 1

@@ -16,6 +16,7 @@ from outlast import classify
 from outlast.decide.decision import AlertKind
 from outlast.errors import ConfigError, TemporaryAPIError
 from outlast.failure import Category
+from outlast.http.public_addresses import is_public
 from outlast.observe import webhook
 from outlast.observe.channels import WebhookChannel, channel
 from outlast.observe.messages import Message, compose
@@ -158,7 +159,7 @@ def test_private_addresses_are_refused(host, server):
     "address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1", OTHER_PUBLIC]
 )
 def test_public_addresses_are_public(address):
-    assert webhook.is_public(address)
+    assert is_public(address)
 
 
 @pytest.mark.parametrize("others", [[PUBLIC, "10.0.0.1"], ["10.0.0.1", PUBLIC], [OTHER_PUBLIC, "::1"], []])

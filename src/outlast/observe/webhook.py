@@ -7,7 +7,6 @@ to one of the checked addresses. The proxy settings of the system are not used, 
 
 import http.client
 import io
-import ipaddress
 import queue
 import re
 import socket
@@ -21,9 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from outlast.classify.safe_access import read_headers
 from outlast.errors import ConfigError
-
-_UNICAST = ipaddress.ip_network("2000::/3")  # all allocated IPv6 addresses; the others have special uses
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+from outlast.http.public_addresses import is_public
 
 
 class ResolvedAddress(NamedTuple):
@@ -31,22 +28,6 @@ class ResolvedAddress(NamedTuple):
 
     family: int
     address: tuple[Any, ...]
-
-
-def is_public(address: str) -> bool:
-    """Return whether an IP address is public. An IPv4 address embedded in an IPv6 address is checked too."""
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(ip, ipaddress.IPv4Address):
-        return ip.is_global and not (ip.is_multicast or ip.is_reserved)
-    inner = ip.ipv4_mapped or ip.sixtofour
-    if inner is None and ip in _NAT64:
-        inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-    if inner is not None:
-        return is_public(str(inner))
-    return ip in _UNICAST and ip.is_global
 
 
 def resolve(host: str, port: int, timeout: float) -> list[ResolvedAddress]:

@@ -24,6 +24,7 @@ from outlast.decide.policy import RetryPolicy
 from outlast.decide.source_health import Profile
 from outlast.errors import ConfigError, OutlastError
 from outlast.failure import RETRYABLE
+from outlast.http.public_addresses import PublicRedirects, mark_first_hop
 from outlast.http.transport import AsyncRetryTransport
 from outlast.ports.source_rows import Closed, Cycle, NewAlert, Source, SourceFilter, Sources
 from outlast.ports.store import Store
@@ -38,20 +39,30 @@ from outlast.sources.poller import ObservingClose, ObservingPoller, Poller, Poll
 _SINGLE_ATTEMPT = RetryPolicy(max_attempts=1, retry_on=RETRYABLE)  # the monitor retries itself, without holding a slot
 
 
-def open_client(cooling: CooldownTracker, *, concurrency: int, timeout: float, user_agent: str | None) -> Any:
+def open_client(
+    cooling: CooldownTracker, *, concurrency: int, timeout: float, user_agent: str | None, allow_private: bool = False
+) -> Any:
     """Return an AsyncClient of httpx2, or of httpx if only that is installed.
+
+    Args:
+        cooling: The cooldowns of hosts.
+        concurrency: Connections at once.
+        timeout: Seconds for each step of a request.
+        user_agent: The User-Agent header; None for that of Outlast.
+        allow_private: Whether redirects may lead to addresses that are not public.
 
     Raises:
         ConfigError: If neither is installed.
     """
     library = _httpx_module()
     limits = library.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
-    transport = AsyncRetryTransport(
-        library.AsyncHTTPTransport(limits=limits), policy=_SINGLE_ATTEMPT, cooling=cooling, patience=0.0
-    )
-    agent = user_agent or f"outlast/{outlast.__version__}"
+    sender = library.AsyncHTTPTransport(limits=limits) if allow_private else PublicRedirects(library, limits)
     return library.AsyncClient(
-        transport=transport, timeout=timeout, follow_redirects=True, headers={"User-Agent": agent}
+        transport=AsyncRetryTransport(sender, policy=_SINGLE_ATTEMPT, cooling=cooling, patience=0.0),
+        timeout=timeout,
+        follow_redirects=True,
+        headers={"User-Agent": user_agent or f"outlast/{outlast.__version__}"},
+        event_hooks={"request": [mark_first_hop]},
     )
 
 
@@ -128,6 +139,7 @@ class Monitor:
         grace: Seconds for running fetches to finish when the monitor stops.
         user_agent: The User-Agent header.
         name: The name of the monitor.
+        allow_private: Whether redirects may lead to addresses that are not public.
 
     Attributes:
         store: The store with the sources.
@@ -148,6 +160,7 @@ class Monitor:
         grace: float = 10.0,
         user_agent: str | None = None,
         name: str | None = None,
+        allow_private: bool = False,
     ) -> None:
         self.settings = settings
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
@@ -159,6 +172,7 @@ class Monitor:
         self._lease = lease
         self._grace = grace
         self._user_agent = user_agent
+        self._allow_private = allow_private
         self._stopping = threading.Event()
         self._complained: float | None = None
         self._threads = ThreadPoolExecutor(_STORE_THREADS, "outlast-monitor")
@@ -285,7 +299,11 @@ class Monitor:
             return
         opened = (
             open_client(
-                self._cooling, concurrency=settings.concurrency, timeout=settings.timeout, user_agent=self._user_agent
+                self._cooling,
+                concurrency=settings.concurrency,
+                timeout=settings.timeout,
+                user_agent=self._user_agent,
+                allow_private=self._allow_private,
             )
             if self._client is None
             else self._client()
