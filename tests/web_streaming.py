@@ -1,10 +1,36 @@
-"""Questions over a real connection, and streams that are read until they end."""
+"""``outlast web`` as a process, questions over a real connection, and streams that are read until they end."""
 
 import contextlib
 import http.client
+import os
+import re
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
-__all__ = ["Stream", "ask"]
+__all__ = ["Address", "Stream", "ask", "running"]
+
+
+@contextlib.contextmanager
+def running(folder, *words, **variables):
+    """Run ``outlast web`` in a folder with an app; yields the process and the first line that it says."""
+    (folder / "jobs.py").write_text("import outlast\n\napp = outlast.App('sqlite:///outlast.db')\n", "utf-8")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("OUTLAST_")} | variables
+    command = [str(Path(sys.executable).with_name("outlast")), "web", *words]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process, process.stdout.readline()
+        finally:
+            process.kill()
+
+
+class Address:
+    def __init__(self, said):
+        self.link = re.search(r"http://\S+", said)[0]
+        self.port = int(re.search(r":(\d+)", self.link)[1])
 
 
 def ask(server, method, path, body=None, **headers):

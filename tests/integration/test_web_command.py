@@ -1,6 +1,5 @@
 """``outlast web`` as a process, and a site of one's own with the dashboard in it."""
 
-import contextlib
 import os
 import re
 import signal
@@ -13,35 +12,14 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from web_streaming import Stream, ask
+from web_streaming import Address, Stream, ask, running
 
 TOKEN = "operators-secret-0123456789"
-
-
-@contextlib.contextmanager
-def running(folder, *words, **variables):
-    """Run ``outlast web`` in a folder with an app; yields the process and the first line that it says."""
-    (folder / "jobs.py").write_text("import outlast\n\napp = outlast.App('sqlite:///outlast.db')\n", "utf-8")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("OUTLAST_")} | variables
-    command = [str(Path(sys.executable).with_name("outlast")), "web", *words]
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process, process.stdout.readline()
-        finally:
-            process.kill()
 
 
 class Port:
     def __init__(self, port):
         self.port = port
-
-
-class Address:
-    def __init__(self, said):
-        self.link = re.search(r"http://\S+", said)[0]
-        self.port = int(re.search(r":(\d+)", self.link)[1])
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, MOST_COUNTED
-from outlast.web import dashboard, endpoints, filters, forms, headers, live, routing
+from outlast.web import dashboard, endpoints, filters, forms, headers, live, routing, server
 from outlast.web.access import token_access
 from outlast.web.access.sign_in import LINK_PATH
 from outlast.web.rendering import EVENTS, METRICS, SIGN_IN, SIGN_OUT, STATIC
@@ -76,6 +76,9 @@ def test_variables():
         f"| {routing._MAX_QUERY_FIELDS}, {forms._MAX_FORM_FIELDS:,} |",
         f"| {filters._MAX_TEXT_CHARS} characters |",
         f"| {endpoints._THREADS}; the others wait |",
+        f"| connections | {server._MAX_CONNECTIONS}; one more closes",
+        f"| {server._CLIENT_SECONDS:g} s for the head, {server._CLIENT_SECONDS:g} s between two parts of the body |",
+        f"| time for a client to take a part of the response | {server._CLIENT_SECONDS:g} s |",
         f"| every {live.TICK_SECONDS:g} s while somebody looks",
         f"| {live.MAX_STREAM_SECONDS / 60:g} minutes; the browser",
     ],

@@ -1,5 +1,6 @@
 """A server for the dashboard: uvicorn on its own address, in the foreground or in a thread."""
 
+import asyncio
 import shutil
 import signal
 import socket
@@ -14,6 +15,8 @@ from typing import Self
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from outlast.app import App
 from outlast.errors import ConfigError
@@ -87,8 +90,10 @@ class Opening:
 PORT = 8787
 """The default port."""
 _ALL_INTERFACES = {"0.0.0.0", "::", ""}  # noqa: S104  # to recognise them
-_BACKLOG = 128
+_BACKLOG = 1024
+_ACCEPTED_AT_ONCE = 100
 _MAX_CONNECTIONS = 500
+_CLIENT_SECONDS = 10.0  # for a client to send its request, and to take a part of the response
 _SHUTDOWN_SECONDS = 2  # for responses that are being sent
 _START_TIMEOUT = 30.0  # seconds for uvicorn to start
 _MAX_PORT = 65_535
@@ -168,17 +173,19 @@ class Server:
         self.is_local = is_loopback(host)
         self.has_links = self.is_local and not access.tokens
         self._access, self._listener, self._hub = access, listener, site.state.hub
+        connections = _Connections(site)
         config = uvicorn.Config(
-            site,
+            connections,
             log_config=None,
             access_log=False,  # it would contain one-time links
             server_header=False,
             proxy_headers=False,  # uvicorn would trust the proxy with more than the address
             ws="none",
-            http="h11",
+            http=connections.protocol(),
             loop="asyncio",
             lifespan="off",
-            limit_concurrency=_MAX_CONNECTIONS,
+            limit_concurrency=_MAX_CONNECTIONS + 2 * _ACCEPTED_AT_ONCE,  # it also counts those that are being closed
+            backlog=_ACCEPTED_AT_ONCE,  # asyncio accepts as many before it closes others, which also have open files
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         self._server = _Uvicorn(config, self._end_streams)
@@ -247,6 +254,91 @@ class Server:
         self._hub.close()
 
 
+_TRANSPORT_KEY = "outlast.transport"
+
+
+class _Connections:
+    """The connections of the dashboard. Those that wait for their client are closed after a time, or to make room.
+
+    A connection waits for its client while the head or a part of the body of a request is missing, and while a
+    response is not taken. While a page is made or a stream has nothing to send, it does not.
+
+    Args:
+        site: Responds to the requests.
+    """
+
+    def __init__(self, site: ASGIApp) -> None:
+        self._site = site
+        self._waiting: dict[asyncio.Transport, asyncio.TimerHandle] = {}  # the longest first
+
+    def protocol(self) -> type[asyncio.Protocol]:
+        """Return the class of connections for uvicorn."""
+        ours = self
+
+        class Connection(H11Protocol):
+            def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+                super().connection_made(transport)
+                self.app_state = {**self.app_state, _TRANSPORT_KEY: transport}  # uvicorn copies it to each request
+                if len(self.connections) > _MAX_CONNECTIONS and ours._waiting:
+                    idle_first = min(ours._waiting, key=lambda each: each.get_write_buffer_size() > 0)
+                    ours._serve(idle_first)
+                    idle_first.abort()
+                ours._wait(transport)
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                ours._serve(self.transport)
+                super().connection_lost(exc)
+
+        return Connection
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request; its connection waits for the client while the site receives or sends."""
+        transport: asyncio.Transport = scope["state"][_TRANSPORT_KEY]
+        has_all, is_done = False, False
+
+        async def receive_part() -> Message:
+            nonlocal has_all
+            if has_all:
+                return await receive()  # returns when the client disconnects
+            self._wait(transport)
+            message = await receive()
+            has_all = not message.get("more_body", False)
+            if not is_done:
+                self._serve(transport)
+            return message
+
+        async def send_part(message: Message) -> None:
+            nonlocal is_done
+            is_done = message["type"] == "http.response.body" and not message.get("more_body", False)
+            self._wait(transport)
+            await send(message)
+            (self._wait if is_done else self._serve)(transport)
+
+        self._serve(transport)
+        try:
+            await self._site(scope, receive_part, send_part)
+        finally:
+            if not is_done:
+                self._wait(transport)
+
+    def _wait(self, transport: asyncio.Transport) -> None:
+        self._serve(transport)
+        unsent = transport.get_write_buffer_size()
+        if unsent or not transport.is_closing():
+            timer = asyncio.get_running_loop().call_later(_CLIENT_SECONDS, self._expire, transport, unsent)
+            self._waiting[transport] = timer
+
+    def _serve(self, transport: asyncio.Transport) -> None:
+        if timer := self._waiting.pop(transport, None):
+            timer.cancel()
+
+    def _expire(self, transport: asyncio.Transport, unsent: int) -> None:
+        if 0 < transport.get_write_buffer_size() < unsent:
+            self._wait(transport)  # the client is slow, but takes the response
+        else:
+            transport.abort()
+
+
 class _Uvicorn(uvicorn.Server):
     """Uvicorn that ends the streams before it waits for connections to close."""
 
@@ -256,6 +348,8 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_BACKLOG)
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
