@@ -12,7 +12,7 @@ from outlast.web.routing import ActionResult, ActionRoute, InvalidInputError, No
 from outlast.web.site import build_site
 from web_asking import Client
 
-OPERATOR, READER = "the operators secret", "the readers secret"
+OPERATOR, READER = "the operators secret for all these tests", "the readers secret for all these tests"
 SEEN = "what only those who are in may see"
 done: list[tuple[str, dict[str, list[str]], str]] = []
 

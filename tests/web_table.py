@@ -14,7 +14,7 @@ from outlast.web.site import PAGES, build_site
 from web_asking import Client
 from web_hostile import make_hostile
 
-OPERATOR, READER = "the-operators-secret", "the-readers-secret"
+OPERATOR, READER = "the-operators-secret-for-tests-0123456789", "the-readers-secret-for-tests-0123456789"
 OPEN = {"enter", "sign_in_page", "sign_in", "sign_out", "static"}  # to those who are not in yet
 FORM = ("Content-Type", "application/x-www-form-urlencoded")
 

@@ -56,6 +56,25 @@ def test_a_link_that_is_none_lets_nobody_in(app, query):
     assert not answer.cookies()
 
 
+def test_guessing_links_is_slowed_down_and_a_right_link_lets_in_at_once(app, monkeypatch, caplog):
+    late = []
+
+    async def sleep(seconds):
+        late.append(seconds)
+
+    monkeypatch.setattr("outlast.web.access.token_access.anyio.sleep", sleep)
+    access, site = own(app, tokens=Tokens())
+    for _ in range(FREE_ATTEMPTS):
+        assert Client(site).get("/enter?once=a-guess").status == 401
+    assert late == []
+    answer = Client(site).get("/enter?once=a-guess")
+    assert (answer.status, answer.header("retry-after"), late) == (429, "1", [1.0])
+    assert Client(site).get("/enter?once=a-guess", client=("10.0.0.9", 1)).status == 401
+    assert Client(site).get(f"/enter?once={access.links.new()}").status == 303
+    assert "a wrong one-time link for the dashboard came from 127.0.0.1" in caplog.text
+    assert "a-guess" not in caplog.text
+
+
 def test_a_link_of_a_dashboard_that_only_shows_makes_a_reader(app):
     access, site = own(app, tokens=Tokens(), read_only=True)
     answer = Client(site).get(f"/enter?once={access.links.new()}")

@@ -14,7 +14,7 @@ import pytest
 
 from web_streaming import Address, Stream, ask, running
 
-TOKEN = "operators-secret-0123456789"
+TOKEN = "the-operators-secret-for-tests-0123456789"
 
 
 class Port:
@@ -102,7 +102,11 @@ def test_the_command_with_a_token(tmp_path):
     ("words", "variables", "told"),
     [
         (["jobs:app", "--host", "0.0.0.0"], {}, "OUTLAST_WEB_TOKEN"),
-        (["jobs:app", "--host", "0.0.0.0"], {"OUTLAST_WEB_TOKEN": "hunter2"}, "shorter than 12 characters"),
+        (
+            ["jobs:app", "--host", "0.0.0.0"],
+            {"OUTLAST_WEB_TOKEN": "hunter2" * 4 + "hun"},
+            "shorter than 32 characters\n  make a longer one: python",
+        ),
         (["jobs:app", "--host", "0.0.0.0"], {"OUTLAST_WEB_TOKEN": ""}, "OUTLAST_WEB_TOKEN"),
         (["jobs:app", "--allow-host", "https://x"], {}, "not a valid host name"),
         (["jobs:app", "--proxy", "proxy.example.com"], {}, "not a valid proxy address"),

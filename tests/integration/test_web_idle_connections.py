@@ -14,7 +14,7 @@ from outlast.web import server as web_server
 from outlast.web.server import serve
 from web_streaming import Address, Stream, ask, running
 
-TOKEN = "operators-secret-" + "0123456789" * 3
+TOKEN = "the-operators-secret-for-tests-0123456789"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 HALF_HEAD = b"GET /tasks HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 HALF_BODY = (

@@ -14,7 +14,7 @@ from outlast.ports.rows import NewTask
 from outlast.web.server import serve
 from web_streaming import Stream, ask
 
-TOKEN, READ_TOKEN = "operators-secret-0123456789", "readers-secret-0123456789"
+TOKEN, READ_TOKEN = "the-operators-secret-for-tests-0123456789", "the-readers-secret-for-tests-0123456789"
 
 
 @pytest.fixture(name="app", scope="module")

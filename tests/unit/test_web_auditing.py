@@ -30,7 +30,7 @@ def make_site(tmp_path_factory):
 
     pay.enqueue("4711", "u")
     app.worker().drain()
-    access = TokenAccess(Tokens("operator-token", "reader-token"))
+    access = TokenAccess(Tokens())
     built = build_site(app, access)
     yield app, access, built
     app.close()

@@ -17,7 +17,7 @@ from outlast.web.access.token_access import (
 )
 from outlast.web.endpoints import NOTICE_SECONDS, Notice, NoticeSigner
 
-LONG, OTHER = "correct horse battery", "another long secret"
+LONG, OTHER = "correct horse battery staple, and more", "another secret that is long enough"
 
 
 class Clock:
@@ -60,11 +60,21 @@ def test_tokens_are_kept_as_hashes():
     assert LONG not in repr(vars(Tokens(LONG)))
 
 
-@pytest.mark.parametrize("token", ["", "  ", " padded secret ", "eleven char", "with\nnewline in it", 5])
+@pytest.mark.parametrize(
+    "token", ["", "  ", " padded secret ", "eleven char", "x" * 31, "with\nnewline in it, and otherwise long enough", 5]
+)
 def test_a_token_that_cannot_be_used_is_not_shown(token):
     with pytest.raises(ConfigError, match="OUTLAST_WEB_TOKEN") as caught:
         Tokens(token)
     assert not str(token).strip() or str(token).strip() not in str(caught.value).replace("5 ", "").split(":")[0]
+
+
+def test_a_short_token_is_refused_with_a_command_that_makes_one():
+    assert Tokens("x" * 32)
+    with pytest.raises(ConfigError, match="shorter than 32 characters; make a longer one: python -c"):
+        Tokens("x" * 31)
+    with pytest.raises(ConfigError, match="OUTLAST_WEB_READ_TOKEN is shorter than 32 characters"):
+        Tokens(LONG, "x" * 31)
 
 
 def test_one_token_cannot_have_two_roles():

@@ -54,7 +54,7 @@ def error_page_for(error: Exception) -> ErrorPage:
             return ErrorPage(400, "Not accepted", str(error))
         case TooManyAttemptsError():
             seconds = max(1, math.ceil(error.seconds))
-            text = f"Too many wrong tokens came from your address. Try again in {seconds} s."
+            text = f"Too many wrong tokens or links came from your address. Try again in {seconds} s."
             return ErrorPage(429, "Too many attempts", text, (("Retry-After", str(seconds)),))
         case FormTooLargeError():
             return ErrorPage(413, "Too large", "The request body is too large.", (("Connection", "close"),))

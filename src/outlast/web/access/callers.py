@@ -37,7 +37,7 @@ class Caller(NamedTuple):
 
 
 class TooManyAttemptsError(Exception):
-    """A client sent too many wrong tokens.
+    """A client sent too many wrong tokens or links.
 
     Args:
         seconds: Seconds until the next attempt is allowed.

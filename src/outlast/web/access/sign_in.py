@@ -54,7 +54,8 @@ class SignInPages:
         """Exchange a one-time link for a session, and redirect to the first page."""
         if request.method == "HEAD":  # a preview must not use the link up
             return Response()
-        role = self._access.role_of_link(query_params(request.scope).get("once", ""))
+        secret, where = query_params(request.scope).get("once", ""), self._access.client_of(request.scope)
+        role = await self._access.role_of_link(secret, where)
         if role is None:
             return self._form(request, 401, "This link was already used, has expired, or is not valid.")
         return self._start_session(request, role, f"{role} by link", "/")

@@ -1,4 +1,4 @@
-"""Access to a dashboard with its own server: tokens, one-time links, sessions and the throttle for wrong tokens."""
+"""Access to a dashboard with its own server: tokens, one-time links, sessions and the throttle for guesses."""
 
 import hashlib
 import hmac
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VARIABLE, READ_VARIABLE = "OUTLAST_WEB_TOKEN", "OUTLAST_WEB_READ_TOKEN"
 """Environment variables with the tokens of operators and of readers."""
-MIN_TOKEN_CHARS = 12
+MIN_TOKEN_CHARS = 32
 """Fewest characters of a token."""
 LINK_SECONDS = 900.0
 """Seconds until a one-time link expires, because terminal logs may keep it much longer."""
@@ -169,16 +169,16 @@ class Sessions:
 
 
 FREE_ATTEMPTS = 5
-"""Wrong tokens from one network before it must wait."""
+"""Wrong tokens and links from one network before it must wait."""
 MAX_WAIT_SECONDS = 60.0
-"""Longest wait in seconds; it doubles with each wrong token."""
-_FORGET_SECONDS = 900.0  # without a wrong token, after which the count starts again
+"""Longest wait in seconds; it doubles with each wrong token or link."""
+_FORGET_SECONDS = 900.0  # without a wrong one, after which the count starts again
 _MAX_CLIENTS = 4096
 _IPV6_PREFIX_BITS = 64  # network that one customer usually has
 
 
 class SignInThrottle:
-    """Counts wrong tokens by network and slows them down.
+    """Counts wrong tokens and links by network and slows them down.
 
     Args:
         now: Returns the time in seconds.
@@ -189,10 +189,10 @@ class SignInThrottle:
         self._failures: dict[str, tuple[int, float]] = {}  # count and time of the last one; the latest at the end
 
     def check(self, client: str) -> None:
-        """Raise if a client must wait before its next wrong token is accepted for checking.
+        """Raise if a client must wait before its next wrong token or link is counted.
 
         Raises:
-            TooManyAttemptsError: If it must wait. Right tokens are not checked here and never wait.
+            TooManyAttemptsError: If it must wait. Right tokens and links are not checked here and never wait.
         """
         wrong, last = self._failures.get(_client_network(client), (0, 0.0))
         if wrong >= FREE_ATTEMPTS:
@@ -201,7 +201,7 @@ class SignInThrottle:
                 raise TooManyAttemptsError(left)
 
     def failed(self, client: str) -> None:
-        """Count a wrong token."""
+        """Count a wrong token or link."""
         now, network = self._now(), _client_network(client)
         wrong, last = self._failures.pop(network, (0, now))
         if len(self._failures) >= _MAX_CLIENTS:
@@ -292,20 +292,23 @@ class TokenAccess:
             TooManyAttemptsError: If it is wrong, and the client sent too many wrong tokens before.
         """
         role = self.tokens.role_of(secret)
-        if role is not None:
-            return self._limited(role)
-        try:
-            self.throttle.check(client)
-        except TooManyAttemptsError:
-            await self._delay_guess()
-            raise
-        self.throttle.failed(client)
-        log.warning("a wrong token for the dashboard came from %s", client, extra={"client": client})
-        return None
+        if role is None:
+            await self._count_wrong("token", client)
+            return None
+        return self._limited(role)
 
-    def role_of_link(self, secret: str) -> Role | None:
-        """Return the role of a one-time link, and use it up; None if it is not valid."""
+    async def role_of_link(self, secret: str, client: str) -> Role | None:
+        """Return the role of a one-time link, and use it up; None if it is not valid. A valid one is never throttled.
+
+        Args:
+            secret: The secret of the link.
+            client: The client's address.
+
+        Raises:
+            TooManyAttemptsError: If it is not valid, and the client sent too many wrong links or tokens before.
+        """
         if not self.links.use(secret):
+            await self._count_wrong("one-time link", client)
             return None
         self.on_link_used()
         return self._limited(Role.OPERATOR)
@@ -314,6 +317,15 @@ class TokenAccess:
         """End all sessions and streams."""
         self._closed = True
         self.sessions.end_all()
+
+    async def _count_wrong(self, what: str, client: str) -> None:
+        try:
+            self.throttle.check(client)
+        except TooManyAttemptsError:
+            await self._delay_guess()
+            raise
+        self.throttle.failed(client)
+        log.warning("a wrong %s for the dashboard came from %s", what, client, extra={"client": client})
 
     async def _delay_guess(self) -> None:
         if self._delayed < _MAX_DELAYED:
