@@ -316,9 +316,12 @@ def test_a_full_disk_pauses_claiming(app, caplog):
     worker = app.worker(concurrency=1)
     thread = threading.Thread(target=worker.run)
     thread.start()
-    time.sleep(1)
+    end = time.monotonic() + 30
+    while "because of a system failure" not in caplog.text and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.5)
     worker.stop()
-    thread.join(10)
+    thread.join(30)
     assert len(calls) == 1
     assert "because of a system failure" in caplog.text
     assert app.tasks.counts()[Status.QUEUED] == 5

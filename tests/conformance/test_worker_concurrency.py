@@ -66,7 +66,7 @@ def test_what_waits_for_a_slot_is_given_back_at_a_stop(app, monkeypatch):
         ids = [each.id for each in sync.enqueue_many([{"x": number} for number in range(4)])]
         wait_for(lambda: len(worker._claim_loop.runners._at_slot) == 2)
         worker.stop()
-        wait_for(lambda: app.tasks.counts()[Status.QUEUED] == 4, 3)  # while the holders run
+        wait_for(lambda: app.tasks.counts()[Status.QUEUED] == 4)  # while the holders run
         go.set()
     time.sleep(0.1)
     assert late == []
@@ -114,7 +114,7 @@ def test_what_does_not_get_its_turn_is_given_back(app, monkeypatch):
     try:
         with working(app, concurrency=1):
             wait_for(lambda: app.tasks.counts()[Status.RUNNING] == 4)
-            wait_for(lambda: app.tasks.counts()[Status.QUEUED] == 3, 5)
+            wait_for(lambda: app.tasks.counts()[Status.QUEUED] == 3)
             assert app.tasks.counts()[Status.RUNNING] == len(runs) == 1
             waiting = [each for each in app.tasks.list() if each.status == Status.QUEUED]
             assert {each.attempt for each in waiting} == {0}

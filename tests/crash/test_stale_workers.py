@@ -123,9 +123,9 @@ def test_a_worker_alone_goes_on_after_it_was_cut_off(sqlite_scene, monkeypatch):
 
 def test_what_takes_longer_than_the_lease_runs_once(scene):
     """Pitfalls 46 and 70: a task that runs for several leases, and one that waits for several."""
-    (long,) = scene.add("slow", seconds=4.2)
-    (waits,) = scene.add("gentle", options={"delay": 2.5})
-    workers = [scene.start(lease=1.0, heartbeat=0.25) for _ in range(2)]
+    (long,) = scene.add("slow", seconds=6.0)
+    (waits,) = scene.add("gentle", options={"delay": 5.0})
+    workers = [scene.start(lease=2.5, heartbeat=0.25) for _ in range(2)]
     scene.settle()
     for each in workers:
         each.stop()

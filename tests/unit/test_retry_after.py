@@ -173,10 +173,10 @@ def test_without_a_hint_there_is_none():
 
 
 def test_reading_a_million_digits_is_quick():
-    start = time.perf_counter()
+    start = time.thread_time()
     assert parse_retry_after("1" * 1_000_000) == 3600
     assert parse_retry_after("x" * 1_000_000) == 60
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
 
 
 def test_the_header_can_be_given_by_name():

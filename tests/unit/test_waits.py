@@ -288,8 +288,8 @@ def test_the_backoff_header():
     "text", ["retry after " * 5000, "1 s, " * 5000, "retry in " + "1s " * 5000, "wait of 1" * 9999]
 )
 def test_hostile_words_take_no_time(text):
-    start = time.perf_counter()
+    start = time.thread_time()
     hint_in_text(text)
     excess_in_text(f"limit 1 requested {text}" * 9)
 
-    assert time.perf_counter() - start < 0.05
+    assert time.thread_time() - start < 0.05
