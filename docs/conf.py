@@ -55,6 +55,7 @@ INCLUDED = {
     "project/containers": ROOT / "examples" / "container" / "README.md",
     "project/contributing": ROOT / "CONTRIBUTING.md",
     "project/measured-speed": ROOT / "benchmarks" / "RESULTS.md",
+    "project/security": ROOT / "SECURITY.md",
 }
 BELOW = {"decisions/README": "0*", "reference/api": "api/*"}  # pages below a page
 _LIST = "[All pages](README.md)"  # in index.md; the site replaces it with the list itself

@@ -102,6 +102,7 @@ def test_what_is_taken_in_stands_there_whole(said):
     assert "Medians of per-round ratios" in said["project/measured-speed"]
     assert "Read these five files first" in said["project/contributing"]
     assert "HEALTHCHECK" in said["project/containers"]
+    assert "Report a vulnerability" in said["project/security"]
 
 
 def _modules():
