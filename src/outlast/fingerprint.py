@@ -98,7 +98,7 @@ def _mark_quoted(match: re.Match[str]) -> str:
         return "<value>"
     if re.match(_PATH, text, re.IGNORECASE):
         return "<path>"
-    return f"{quote}{re.sub(_QUOTED, _mark_quoted, text)}{quote}"
+    return f"{quote}{re.sub(_QUOTED, _mark_quoted, text, count=_QUOTED_LIMIT // 10)}{quote}"
 
 
 # A number after these words is a code, and another code is another cause.
@@ -155,13 +155,16 @@ _VARIABLE_PARTS: "tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], .
 """Characters of which a text must have one, for speed; a pattern; what replaces it."""
 _MESSAGE_LIMIT = 1000
 """Characters of a normalised message that are used."""
+_QUOTED_LIMIT = 256
+"""Quoted parts that are read; more of them do not fit into the characters that are used."""
 
 
 def normalise(message: str) -> str:
     """Return the text with URLs, hosts, paths, ids, times, numbers and values replaced by marks such as ``<n>``."""
     for needed, pattern, mark in _VARIABLE_PARTS:
         if not needed or any(character in message for character in needed):
-            message = compiled(pattern, re.IGNORECASE).sub(mark, message)
+            limit = _QUOTED_LIMIT if pattern is _QUOTED else 0
+            message = compiled(pattern, re.IGNORECASE).sub(mark, message, limit)
     return " ".join(message.split())[:_MESSAGE_LIMIT]
 
 

@@ -7,6 +7,15 @@ first error of a program is classified nearly as fast as the others, and most pa
 import re
 from functools import cache
 
+from outlast.redact import redact
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+_SHORTEST_SECRET = 12
+
 
 @cache
 def _split(words: str) -> tuple[str, ...]:
@@ -25,3 +34,25 @@ def has_word(text: str, words: str) -> bool:
         if word in text:
             return True
     return False
+
+
+def first_match(text: str, phrases: "Mapping[str, str]") -> re.Match[str] | None:
+    """Return the match of the first of these phrases that occurs in a lowercase text, or None.
+
+    Args:
+        text: The text.
+        phrases: Patterns by words; a text that matches has one of the words. ASCII patterns match whole words only.
+    """
+    for words, pattern in phrases.items():
+        if has_word(text, words):
+            whole = compiled(rf"(?<!\w)(?:{pattern})(?!\w)", re.ASCII) if pattern.isascii() else compiled(pattern)
+            match = whole.search(text)
+            if match is not None:
+                return match
+    return None
+
+
+def quote(text: str, span: tuple[int, int]) -> str:
+    """Return these words of a text in lowercase, for the name of a rule; a secret is masked while its case is known."""
+    words = text[slice(*span)]
+    return (redact(words) if any(len(word) >= _SHORTEST_SECRET for word in words.split()) else words).lower()

@@ -203,7 +203,7 @@ TEXTS: dict[str, list[tuple[str, str]]] = {
     "retry_after.WAIT_PATTERNS": [
         (
             '{"retry_after": 64.57} | retry-after: 30',
-            "retry after the meeting | retry_after is missing | retry_count: 3",
+            "retry_after is missing | retry_count: 3 | retry-after: 1,800 seconds | retry after: 2 to 3 hours | retry_after: 60 (minutes)",
         ),
         ('{"backoff": 10} | {"backoff": 2.5}', 'backoff: 10 | exponential backoff of 10 | {"backoff": "none"}'),
         (
@@ -216,14 +216,14 @@ TEXTS: dict[str, list[tuple[str, str]]] = {
         ),
         ("retry after 26 | retry-after 3.5.", "retry after 3 attempts | never retry after 5 | retry after lunch"),
         (
-            "try again at 2026-12-01t00:00:00z | you will regain access on 2026-12-01 at 00:00 utc",
-            "expired on 2026-12-01 | try again at noon | created at 2026-12-01",
+            "try again at 2026-12-01t00:00:00z | it renews on 2026-12-01 | you will regain access on 2026-12-01 at 00:00 utc",
+            "expired on 2026-12-01 | try again at noon | try again at 2026-12-01 18:30 pst | try again at 2026-12-01 06:30:00 pm",
         ),
     ],
     "retry_after._LIMIT_AND_REQUEST": [
         (
             "Limit 9000, Requested 16008 | limit: 9,000 / min, requested: 16,008",
-            "Limit 9000, used 5 | Requested 16008 of limit | the limit was requested",
+            "Limit 9000, used 5 | Rate limit 60 reached (requested 61 this minute) | the limit was requested",
         )
     ],
     "rpc_status._TRANSPORT_PATTERN": [
@@ -456,15 +456,6 @@ TEXTS: dict[str, list[tuple[str, str]]] = {
             "the monthly quota of developer hours | limit of 1000 requests per day | you have used all credits",
         )
     ],
-    "quota._RESET": [
-        (
-            "you will regain access on 2026-12-01 at 00:00 utc | the quota resets at 2026-12-01t00:00",
-            "created on 2026-12-01 | resets monthly | the preset of 2026-12-01",
-        )
-    ],
-    "statuses._REASON": [
-        ('{"reason": "rateLimitExceeded"} | quotaExceeded', "rateLimitExceededByFar | quota | NotThrottlingX"),
-    ],
     "heuristics._ENHANCED_STATUS": [("5.7.1 blocked | 4.2.0 Greylisted", "3.7.1 x | 5.7 x | version v6.1.0")],
 }
 
@@ -533,6 +524,11 @@ CODES: list[tuple[str, str, str]] = [
         "status = StatusCode.UNAVAILABLE | status_code: <StatusCode.NOT_FOUND",
         "StatusCode.UNAVAILABLE | status = StatusCode.WHATEVER | estatus = StatusCode.UNAVAILABLE",
     ),
+    (
+        "WebSocket",
+        "Shard ID None WebSocket closed with 4004 | Shard ID 1 WebSocket closed with 4014",
+        "WebSocket closed with 1006 | closed with 4004 files | WebSocket closed with 40040",
+    ),
     ("curl", "curl: (6) Could not resolve | x, curl: (28) Timeout", "curl: (999) x | libcurl: (6) x | curl: 6"),
     (
         "mail reply",
@@ -596,9 +592,10 @@ FUNCTIONS: dict[str, tuple[Callable[[str], object], str, str]] = {
 # Patterns with texts in the two other files; parts of larger patterns; shapes of names, fields, headers and URLs,
 # which read no sentences and have tests of their own.
 _ELSEWHERE = """
-    data_errors.CLASS_NAMES data_errors.DATA_TEXTS quota.QUOTA_TEXTS texts.PHRASES texts.REFUSAL
-    texts.STATUS_PATTERNS texts._NOT_AN_AMOUNT data_errors._KINDS data_errors._NOUNS quota._PERIOD statuses.QUOTA
-    statuses.CERTAIN_QUOTA statuses.RATE_LIMIT statuses.CREDENTIALS vendor_codes.CLASS_NAMES
+    data_errors.CLASS_NAMES data_errors.DATA_TEXTS quota.CERTAIN quota.UNLESS_SHORT quota.PLAIN texts.PHRASES
+    texts.STATUS_PATTERNS texts._NOT_AN_AMOUNT data_errors._KINDS data_errors._NOUNS quota._PERIOD quota._EACH
+    quota._LIMIT quota._OVER statuses.REFUSAL statuses.RATE_LIMIT statuses.CREDENTIALS heuristics.CLASS_NAME_PATTERNS
+    quota._SHORT_WAIT retry_after._MORE retry_after._ZONE_NAMES
     libraries.sqlite3._ABOUT_THE_TEXT libraries.yt_dlp._NOT_YET libraries.yt_dlp._ELSEWHERE
     libraries.yt_dlp._NOT_FOR_US libraries.yt_dlp._SIGN_IN retry_after._DURATION retry_after._KEY retry_after._ITEM
     retry_after._MEMBER retry_after._PARAMETER retry_after._SPAN vendor_codes._oracle vendor_codes._sqlstate

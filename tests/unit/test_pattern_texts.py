@@ -1,12 +1,15 @@
 """Every pattern for malformed input and exhausted quotas matches two texts at least, and not three that resemble them."""
 
-import re
+import re._parser as parser  # the only description of a pattern that has its alternatives
+from itertools import chain
 
 import pytest
 
+from outlast.classify import statuses, texts
 from outlast.classify.data_errors import DATA_TEXTS
-from outlast.classify.quota import QUOTA_TEXTS
-from outlast.patterns import has_word
+from outlast.classify.heuristics import CLASS_NAME_PATTERNS
+from outlast.classify.quota import CERTAIN, PLAIN, UNLESS_SHORT
+from outlast.patterns import first_match, has_word
 
 # For each pattern, in the order of the table: texts that must match, and realistic texts that must not.
 DATA = [
@@ -94,50 +97,64 @@ QUOTA = [
         ["access granted on Monday", "users lose access on 2026-12-01", "on-call access"],
     ),
     (
-        ["You have reached your specified API usage limits.", "exceeded your spending limit", "hit your usage limit"],
-        ["reached your inbox", "exceeded the file size limit", "over your head"],
-    ),
-    (
-        ["Account exceeded the 50 daily messages limit", "you have reached your monthly quota"],
+        ["Account exceeded the 50 daily messages limit", "exceeded your API Key's monthly rate limit"],
         ["exceeded 100 requests per minute", "reached the daily backup window", "monthly report exceeded 10 pages"],
     ),
     (
-        ["Daily request limit exceeded", "monthly included credits allowance reached"],
-        ["daily limit: 500", "the monthly limit is 1000", "weekly cap not set"],
+        ["Daily request limit exceeded", "Usage cap exceeded: Monthly product cap"],
+        ["daily limit: 500", "the monthly limit is 1000", "limit exceeded: concurrent requests"],
     ),
     (
-        ["Usage cap exceeded: Monthly product cap", "Quota exceeded: daily"],
-        ["limit exceeded: concurrent requests", "quota: monthly", "cap exceeded: burst"],
+        ["limited to 1000 API calls / month", "100 requests per day exceeded", "24-hour send limit reached"],
+        ["limited to 20 requests per second", "limited to 5 MB per file", "a limit of 5 requests per day applies"],
     ),
     (
-        ["a Trial key, which is limited to 1000 API calls / month", "limited to 50 requests per day"],
-        ["limited to 20 requests per second", "limited to 10 items", "limited to 5 MB per file"],
+        ["GenerateRequestsPerDayPerProject", "403 dailyLimitExceeded", "TotalRequests Limit exceeded."],
+        ["rate limit exceeded", "requests per day: 5", "RequestsPerMinute"],
     ),
     (
-        ["Your credit balance is too low", "account balance is insufficient"],
+        ["Your credit balance is too low", "Insufficient balance"],
         ["the load balance is uneven", "balance is 12.50", "account is locked"],
     ),
     (
-        ["You are out of credits", "no API credits left", "not enough credits remaining"],
+        ["You are out of credits", "Your account has run out of searches.", "purchase more credits"],
         ["credits roll", "no credit card on the page", "out of memory"],
     ),
     (
-        ["insufficient_quota", "billing hard limit reached", "title: UsageCapExceeded"],
-        ["quota is sufficient", "billing address missing", "usage cap: none"],
+        ["insufficient_quota", "billing hard limit reached", "402 Payment Required", "spending limit reached"],
+        ["quota is sufficient", "billing address missing", "the payment was received"],
+    ),
+    (
+        ["You have reached your specified API usage limits.", "You have hit your Claude usage limit"],
+        ["reached your inbox", "exceeded the file size limit", "over your head"],
     ),
     (
         ["You exceeded your current quota", "you have exhausted the free credits"],
         ["exceeded your current timeout", "the free tier is available", "your current plan is Pro"],
     ),
     (
-        ["Please add credits to continue", "purchase more credits", "top up your credits"],
-        ["add credit card", "buy milk", "purchase order missing"],
+        ["Quota exceeded for project 7", "Your credits are used up"],
+        ["Disk quota exceeded", "the quota of 5 files is fine", "credits: Jane Doe, 2019"],
     ),
     (
-        ["TotalRequests Limit exceeded.", "24-hour send limit reached", "per-day limit has been exceeded"],
-        ["rate limit exceeded", "within the 24-hour window", "limit 24 reached per node"],
+        ["You have exceeded your quota", "out of credits"],
+        ["exceeded the maximum depth", "reached page 5", "out of 5 items, 3 failed"],
+    ),
+    (
+        ["quotaExceeded", "error: quota_exceeded"],
+        ["quotaExceededHandler is not defined", "the quota was not exceeded", "myquotaexceededflag"],
+    ),
+    (
+        ["Usage limit reached", "usage plan limit has been exceeded"],
+        ["the usage limit is 500", "upper limit reached", "usage: limit [options]"],
+    ),
+    (["クォータを超過しました", "クォータの上限です"], ["クォータを設定", "クォータの確認", "上限を超過しました"]),
+    (
+        ["利用回数の上限に達しました", "1日の制限を超えました"],
+        ["利用規約に同意してください", "上限は100件です", "使用量を確認"],
     ),
 ]
+QUOTA_TEXTS = {**CERTAIN, **UNLESS_SHORT, **PLAIN}
 
 
 def test_every_pattern_has_texts() -> None:
@@ -157,7 +174,8 @@ def test_every_pattern_has_texts() -> None:
     ],
 )
 def test_pattern(pattern: str, text: str, expected: bool) -> None:
-    assert (re.search(pattern, text.lower()) is not None) is expected
+    low = text.lower()
+    assert (first_match(low, {low.split()[0]: pattern}) is not None) is expected
 
 
 @pytest.mark.parametrize(("patterns", "table"), [(DATA_TEXTS, DATA), (QUOTA_TEXTS, QUOTA)], ids=["data", "quota"])
@@ -169,3 +187,42 @@ def test_no_text_that_matches_is_skipped(patterns: dict[str, str], table: list[t
         if not has_word(text.lower(), words)
     ]
     assert skipped == []
+
+
+def texts_of(tree: parser.SubPattern) -> list[str]:
+    """Return texts that match a parsed pattern, with each of its alternatives in one of them at least."""
+    options = [options_of(str(kind), value) for kind, value in tree]
+    first = [each[0] for each in options]
+    found = ["".join(first)]
+    for index, each in enumerate(options):
+        found += ["".join([*first[:index], option, *first[index + 1 :]]) for option in each[1:]]
+    return found
+
+
+def options_of(kind: str, value: object) -> list[str]:
+    match kind, value:
+        case "LITERAL", code:
+            return [chr(code)]
+        case "IN", [*items]:
+            literals = [chr(code) for each, code in items if str(each) == "LITERAL"]
+            return literals if len(literals) == len(items) else ["0" if "DIGIT" in str(items) else "x"]
+        case "BRANCH", (_, branches):
+            return list(chain.from_iterable(map(texts_of, branches)))
+        case "SUBPATTERN", (*_, tree):
+            return texts_of(tree)
+        case "MAX_REPEAT" | "MIN_REPEAT", (least, _, tree):
+            return [text * (least or 1) for text in texts_of(tree)] if least else ["", *texts_of(tree)]
+        case "ASSERT", (1, tree):  # what follows
+            return texts_of(tree)
+        case "ASSERT" | "ASSERT_NOT" | "AT", _:
+            return [""]
+    return ["x"]
+
+
+TABLES = [DATA_TEXTS, QUOTA_TEXTS, texts.STATUS_PATTERNS, statuses.REFUSAL, *texts.PHRASES.values()]
+FILTERED = [*chain.from_iterable(table.items() for table in TABLES), *(row[1:] for row in CLASS_NAME_PATTERNS)]
+
+
+@pytest.mark.parametrize(("words", "pattern"), FILTERED)
+def test_each_alternative_of_a_pattern_has_one_of_its_words(words: str, pattern: str) -> None:
+    assert [text for text in texts_of(parser.parse(pattern)) if not has_word(text, words)] == []

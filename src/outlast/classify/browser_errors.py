@@ -3,6 +3,7 @@
 import re
 
 from outlast.classify.codes import categories_by_name
+from outlast.classify.safe_access import BODY_LIMIT
 from outlast.failure import Category, Evidence
 
 BROWSER_ERRORS = categories_by_name(
@@ -47,7 +48,6 @@ _FAMILIES = (
     (r"NS_ERROR_(?:NET|CONNECTION|PROXY|GENERATE|WEBTRANSPORT)_\w+", Category.NETWORK),
     (r"(?:SEC|SSL)_ERROR_\w+|MOZILLA_PKIX_ERROR_\w+", Category.NETWORK),
 )
-_TEXT_LIMIT = 4096
 
 
 _NAME = (
@@ -64,7 +64,7 @@ def judge_browser_error(name: str) -> Category | None:
 
 def read_browser_text(text: str) -> Evidence | None:
     """Return the evidence of the first browser error that a text names, or None."""
-    match = re.search(_NAME, text[:_TEXT_LIMIT])
+    match = re.search(_NAME, text[:BODY_LIMIT])
     if match is None:
         return None
     name = match["chromium"] or match["page"] or match["firefox"]

@@ -25,6 +25,7 @@ from outlast.classify import heuristics, texts, vendor_codes
 from outlast.classify.chain import causes_of, context_of, leaves_of
 from outlast.classify.codes import judge_evidence, name_of_errno
 from outlast.classify.exception_info import ExceptionInfo, exception_info
+from outlast.classify.quota import quota_is_exhausted
 from outlast.classify.retry_after import (
     excess_in_text,
     hint_in_text,
@@ -35,7 +36,7 @@ from outlast.classify.retry_after import (
     words_of,
 )
 from outlast.classify.safe_access import read_response, safe_getattr, text_of
-from outlast.classify.statuses import quota_is_exhausted
+from outlast.classify.statuses import refusal_in
 from outlast.failure import RETRYABLE, Category, Evidence, Failure, Origin, location_of
 from outlast.redact import Redactor, redact
 
@@ -168,6 +169,7 @@ _CODE_LIMIT = 100
 _RULE_LIMIT = 200
 _RULE_TEXT_LIMIT = 16_384
 _GROUP_LIMIT = 64
+_WEAK_CAUSES = 8  # of which names and words are read
 _CATEGORIES_WITH_WAIT = RETRYABLE | {Category.QUOTA_EXHAUSTED}
 _CATEGORIES_WITH_WAIT_IN_WORDS = frozenset({Category.RATE_LIMIT, Category.API_TEMPORARY, Category.QUOTA_EXHAUSTED})
 
@@ -239,7 +241,7 @@ class Classifier:
 
     def decisive(self, subject: BaseException | Evidence) -> BaseException | Evidence:
         """Return the subject that decides: the worst leaf of an exception group, otherwise the subject itself."""
-        return self._decisive(subject)[0]
+        return self._decisive(subject)[0] if isinstance(subject, BaseExceptionGroup) else subject
 
     def _decisive(self, subject: BaseException | Evidence) -> tuple[BaseException | Evidence, Failure]:
         if not isinstance(subject, BaseExceptionGroup):
@@ -303,7 +305,7 @@ class Classifier:
         for link, via in causes:
             yield from self._by_type(link, via)
         weak = self._weak_readings(error, "")
-        for link, via in causes:
+        for link, via in causes[:_WEAK_CAUSES]:
             weak += self._weak_readings(link, via)
         yield from _permanent_first(weak)
 
@@ -354,7 +356,7 @@ class Classifier:
         if not error.args and error.__cause__ is None:
             return
         for link in (error, *causes_of(error)):
-            words = texts.refusal_in(text_of(link))
+            words = refusal_in(text_of(link))
             if words is not None:
                 shown = via if link is error else f"{via}cause: "
                 yield Reading(
@@ -551,8 +553,8 @@ def _flagged(reading: Reading, flag: bool | None) -> Reading:  # noqa: FBT001  #
 
 def _overrides_status(error: BaseException) -> bool:
     """Return whether the words of an error refuse credentials or state an exhausted quota."""
-    text = text_of(error)[:_RULE_TEXT_LIMIT]
-    return quota_is_exhausted(text) or texts.refusal_in(text) is not None
+    text = text_of(error)
+    return quota_is_exhausted(text) or refusal_in(text) is not None
 
 
 def _readings_from_attributes(

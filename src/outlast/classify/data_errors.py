@@ -1,7 +1,5 @@
 """Malformed input: class names and texts of parsers, archives, images, spreadsheets, PDFs, columnar files, serialisers."""
 
-from outlast.patterns import compiled, has_word
-
 _KINDS = (
     r"7z|zip|rar|tar|gzip|bzip2|xz|lzma|zstd|lz4|parquet|arrow|feather|orc|avro|hdf5?|netcdf|sqlite|excel|xlsx?|xlsb|ods|docx?|"
     r"pptx?|odf|pdf|png|jpe?g|gif|tiff?|webp|bmp|svg|wav|mp3|flac|ogg|mp4|json|xml|yaml|toml|csv|html|zarr|numpy|npy|pickle|"
@@ -17,7 +15,7 @@ CLASS_NAMES = (
     r"Malformed(?:Response|Answer|Data)|(?:Bad|Invalid|Corrupt(?:ed)?|Broken|NotA?|Empty|Unidentified)"
     r"(?:7z|Zip|Rar|Tar|Gzip|Xz|Archive|File|Image|PDF|Pdf|Document|Json|JSON|Xml|XML|Yaml|Csv|Format|Data|Bson|Header|Footer|Record|"
     r"Response)\w*|Invalid\w+(?:Encoding|Format)|ExtraData|Corrupt(?:ed|ion)?\w*|PDFSyntaxError|PSEOF|PSSyntaxError|"
-    r"(?:Arrow|Multiple)Invalid|Unidentified\w+|OutOfData|JSONDecode\w*|PasswordRequired|WrongPassword"
+    r"(?:Arrow|Multiple)Invalid|Unidentified\w+|OutOfData|JSONDecode\w*|^Data(?:Error|Exception)$"
 )
 """Pattern of class names that mean malformed input."""
 
@@ -51,14 +49,3 @@ DATA_TEXTS: dict[str, str] = {
     "schema field padding": r"\bdoes not (?:conform to|match) (?:the )?(?:\w+ )?schema\b|\bis not valid under any of the given schemas\b|\bis required on field \w+|\bincorrect padding\b",
 }
 """Lowercase texts that mean malformed input; a text that matches has one of the words before the pattern."""
-
-_TEXT_LIMIT = 1024
-
-
-def malformed_words(text: str) -> str | None:
-    """Return the words of a lowercase text that mean malformed input, or None."""
-    text = text[:_TEXT_LIMIT]
-    for words, pattern in DATA_TEXTS.items():
-        if has_word(text, words) and (found := compiled(pattern).search(text)):
-            return found[0]
-    return None

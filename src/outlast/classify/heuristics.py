@@ -7,14 +7,14 @@ that raises or a ``status = "abc"`` changes nothing.
 from enum import Enum
 from importlib import import_module
 
-from outlast.classify import vendor_codes
-from outlast.classify.codes import ERRNOS, judge_code, judge_evidence, name_of_errno
+from outlast.classify.codes import ERRNOS, categories_by_name, judge_code, judge_evidence, name_of_errno
 from outlast.classify.data_errors import CLASS_NAMES
 from outlast.classify.libraries import entry_of
 from outlast.classify.reasons import category_of_reason, reason_in, reason_name, text_in
 from outlast.classify.retry_after import wait_in_attributes
 from outlast.classify.rpc_status import RPC_STATUSES
 from outlast.classify.safe_access import (
+    BODY_LIMIT,
     instance_attribute,
     read_headers,
     read_response,
@@ -23,7 +23,8 @@ from outlast.classify.safe_access import (
     status_of,
     text_of,
 )
-from outlast.classify.texts import refusal_in
+from outlast.classify.statuses import refusal_in
+from outlast.classify.vendor_codes import family_words
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
 from outlast.patterns import compiled, has_word
 
@@ -48,7 +49,6 @@ _HTTP_STATUSES = frozenset(
 _FAILURE_STATUSES = range(400, 600)
 _MIN_ERRNO = 32  # smaller numbers are too often codes of a library
 _SQLSTATE_LENGTH = 5
-_TEXT_LIMIT = 4096
 _ITEM_LIMIT = 20
 # Protocol by a word in the names of classes and packages; its three-digit numbers are not HTTP statuses.
 _PROTOCOLS = {
@@ -64,8 +64,8 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     (
         Category.INVALID_PARAMETERS,  # about a setting with that name
         "Connection RateLimit Timeout",
-        "^(?:Invalid|Missing|Bad|Unsupported|Unknown)\\w*(?:Timeout|RateLimit|Connection)|^No(?:Timeout|RateLimit)|"
-        "(?:Timeout|RateLimit|Connection)\\w*(?:NotSupported|NotSet|NotAllowed|Settings?|Preference|Parameter|Option)",
+        "^(?:Invalid|Missing|Unsupported|Negative)\\w*(?:Timeout|RateLimit|Connection)|^(?:Bad|Unknown|No)(?:Timeout|RateLimit)|"
+        "(?:Timeout|RateLimit|Connection)\\w*(?:NotSupported|NotSet|NotAllowed|NotPositive|OutOfRange|Settings?|Preference|Parameter|Option)",
     ),
     (
         Category.QUOTA_EXHAUSTED,
@@ -74,19 +74,20 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     ),
     (
         Category.AUTHENTICATION,
-        "Auth Unauthori Unauthenticated Invalid Expired Signature Credentials HostKey Login",
+        "Auth Unauthori Unauthenticated Invalid Expired Signature Credential HostKey Login Password",
         "Unauthori[sz]ed|Unauthenticated|NotAuthenticated|Auth(?:entication|orization)?(?:Error|Failed|Failure|Exception|Required)|"
-        "Invalid(?:Credentials?|Token|ApiKey|APIKey|Password)|(?:Token|Credentials?|Signature|Session)Expired|BadSignature|BadCredentials|HostKey(?:Not\\w+|Mismatch)|Expired(?:Token|Credentials?)|Login(?:Error|Required|Failed)",
+        "Invalid(?:Credentials?|Token|ApiKey|APIKey|Password)|(?:Token|Credentials?|Signature|Session)Expired|BadSignature|BadCredentials|HostKey(?:Not\\w+|Mismatch)|Expired(?:Token|Credentials?)|Login(?:Error|Required|Failed)|"
+        "Credentials?(?:Unavailable|NotAvailable)|WrongPassword|PasswordRequired",
     ),
     (
         Category.ACCESS_DENIED,
-        "AccessDenied Forbidden PermissionDenied PermissionError",
-        "Forbidden|AccessDenied|PermissionDenied|PermissionError",
+        "AccessDenied Forbidden Legal PermissionDenied PermissionError",
+        "Forbidden|AccessDenied|PermissionDenied|PermissionError|UnavailableForLegal",
     ),
     (
         Category.NOT_FOUND,
-        "DoesNotExist Gone NoSuch NotFound",
-        "NotFound|DoesNotExist|NoSuch[A-Z]|Gone(?:Error|Exception)?$",
+        "DoesNotExist Gone InvalidPath LookupError NoSuch NotAvailable NotFound Unavailable",
+        "NotFound|DoesNotExist|NoSuch[A-Z]|Gone(?:Error|Exception)?$|[a-z]LookupError$|^InvalidPath|(?:Content|Item|Page|Product|Video)(?:NotA|Una)vailable",
     ),
     (
         Category.INTEGRITY,
@@ -95,19 +96,27 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     ),
     (
         Category.CONFIGURATION,
-        "ConfigError ConfigurationE ImproperlyConfigured InvalidU KeyExchangeFailed Misconfigured NotSupported",
-        "Configuration(?:Error|Exception)|(?:Protocol|Version|Algorithm)NotSupported|KeyExchangeFailed|ConfigError|Misconfigured|ImproperlyConfigured|InvalidU[Rr][LI]",
+        "Config InsecureTransport InvalidU KeyExchangeFailed Misconfigured NotAvailable NotSupported Unavailable Unknown Unsupported",
+        "Configuration(?:Error|Exception)|(?:Protocol|Version|Algorithm)NotSupported|KeyExchangeFailed|Config(?:Error|Exception)|Misconfigured|ImproperlyConfigured|InvalidU[Rr][LI]|InsecureTransport|"
+        "^NotSupportedError$|(?:Unsupported|Unknown)(?:Protocol|Scheme|Driver|Dialect)|(?:Country|Dependency|Driver|Feature|Function|Language|Library|Module|Option|Package|Plugin|Region)s?(?:NotA|Una)vailable",
     ),
     (
         Category.INVALID_PARAMETERS,
-        "BadRequest Conflict Invalid Malformed MethodNotAllowed TooLarge Unprocessable Validation",
+        "BadRequest Conflict Invalid Malformed MethodNotAllowed Unprocessable Validation",
         "BadRequest|Validation(?:Error|Exception|Failed)|Invalid(?:Argument|Parameter|Params|Request|Input|Value)|"
-        "Unprocessable|Conflict|MethodNotAllowed|(?:Payload|Entity|Request)TooLarge|Malformed(?:Request|Query)|RequestMalformed",
+        "Unprocessable|(?<!Serialization)(?<!Transaction)(?<!Write)Conflict|MethodNotAllowed|Malformed(?:Request|Query)|RequestMalformed",
     ),
     (
         Category.DATA,
-        "Parse Parsing Decod Deseriali Malformed Schema Scanner Lexer Tokeni Composer Constructor Unp Unmarshal ompress Format Codec Charset Conversion Coercion Compute Shape Data Empty Pdf XLRD CompDoc YAML Yaml TOML Toml LZ Zstd Snappy Brotli Avro Parquet GEOS WK Exif Truncated Checksum CRC Bad Invalid Corrupt Broken Not Unidentified Encoding PDF PSEOF PSSyntax JSONDecode Password",
+        "Parse Parsing Decod Deseriali Malformed Schema Scanner Lexer Tokeni Composer Constructor Unp Unmarshal ompress Format Codec Charset Conversion Coercion Compute Shape Data Empty Pdf XLRD CompDoc YAML Yaml TOML Toml LZ Zstd Snappy Brotli Avro Parquet GEOS WK Exif Truncated Checksum CRC Bad Invalid Corrupt Broken Not Unidentified Encoding PDF PSEOF PSSyntax JSONDecode",
         CLASS_NAMES,
+    ),
+    (
+        Category.INVALID_PARAMETERS,
+        "Argument Command Cron Illegal Invalid Option Payload ProgrammingError Query Subject Syntax TooLarge Undefined Unknown",
+        r"^ProgrammingError$|(?:Template|Query|Filter|S[Qq][Ll]|GraphQL|Expression|Selector|XPath|Statement)\w*Syntax\w*|Undefined(?:Error|Variable)|"
+        r"Bad(?:Subject|Cron|Command|Option|Argument|Query)\w*|Illegal(?:Input|Argument|State)\w*|Unknown(?:Command|Type|Operation)|"
+        r"Invalid(?:Filter|Query|Name|\w+Name|Operation|Expression|Subject|Topic|Key)(?:Error|Exception)?$|Max(?:imum)?Payload|TooLarge",
     ),
     (
         Category.RATE_LIMIT,
@@ -116,8 +125,8 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     ),
     (
         Category.DATABASE_BUSY,
-        "DatabaseLocked Deadlock LockNotAvailable LockTimeout Serialization TooManyConnections",
-        "Deadlock|LockTimeout|LockNotAvailable|Serialization(?:Failure|Conflict)|DatabaseLocked|TooManyConnections",
+        "Conflict DatabaseLocked Deadlock LockNotAvailable LockTimeout Serialization TooManyConnections",
+        "Deadlock|LockTimeout|LockNotAvailable|SerializationFailure|(?:Serialization|Transaction|Write)Conflict|DatabaseLocked|TooManyConnections",
     ),
     (
         Category.SYSTEM,
@@ -126,18 +135,28 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     ),
     (
         Category.API_TEMPORARY,
-        "Unavailable NotAvailable Overloaded ServerError BadGateway ServerBusy Maintenance Temporar Transient TryAgain Retr",
-        "Unavailable|NotAvailable(?:Error|Exception)?$|Overloaded|(?<!By)(?<!SQL)ServerError|BadGateway|ServerBusy|UnderMaintenance|Temporar(?:y|ily)|Transient|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
+        "Unavailable NotAvailable Overloaded ServerError BadGateway ServerBusy Maintenance Temporar Transient TryAgain Retr Down NoResponders",
+        "(?<!Permanently)Unavailable|NotAvailable(?:Error|Exception)?$|Overloaded|"
+        "NoResponders|(?:Server|Service|Node|Cluster|Broker|Vault)Down|(?<!By)(?<!SQL)ServerError|BadGateway|ServerBusy|UnderMaintenance|(?<!Non)(?<!Not)(?:Temporar(?:y(?!Dir|File|Table)|ily)|Transient)|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
     ),
     (
         Category.NETWORK,
-        "Connect DeadlineExceeded Disconnect NameResolution Network Terminated Time UnexpectedClose Unreachable",
+        "Available Brokers CommunicationError Connect DeadlineExceeded Disconnect Hosts NameResolution Network NeverReceived Nodes Servers Socket Terminated Time UnexpectedClose Unreachable",
         "Time(?:d)?[Oo]ut|Connect(?:ion)?(?:Error|Exception|Failed|Failure|Lost|Closed|Reset|Refused|Aborted|Timeout)|"
-        "Disconnect(?:ed|ion)?|(?:Session|Connection)Terminated|UnexpectedClose|NotConnected|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded",
+        "Disconnect(?:ed|ion)?|(?:Session|Connection)Terminated|UnexpectedClose|NotConnected|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded|"
+        "No(?:Servers|Hosts|Nodes|Brokers)(?:Error|Exception)?$|No(?:Server|Host|Node|Broker)s?Available|Socket(?:Open|Closed|Receive|Send)\\w*|CommunicationError|NeverReceived",
     ),
-    *vendor_codes.CLASS_NAMES,
 )
 """Category, parts of which a class name must have one, and a pattern; the permanent categories come first."""
+
+CLASSES = categories_by_name(
+    {
+        Category.DATA: "py7zr.PasswordRequired rarfile.PasswordRequired rarfile.RarWrongPassword pypdf.WrongPasswordError",
+        Category.DATABASE_BUSY: "ZODB.ConflictError",
+        Category.NETWORK: "kazoo.SessionExpiredError neo4j.SessionExpired",
+    }
+)
+"""Category by package and name of classes that mean something else than their name does elsewhere."""
 
 
 def read_flag(error: BaseException) -> bool | None:
@@ -176,7 +195,7 @@ def evidence_in(error: BaseException) -> Evidence:
         facts["http_status"] = status = _status_in(error, protocol)
     facts |= _reason_in(error, status, found)
     if not found.body and "body" not in facts and status is not None:
-        facts["body"] = text_of(error)[:_TEXT_LIMIT]
+        facts["body"] = text_of(error)[:BODY_LIMIT]
     state = _sqlstate_in(error, protocol)
     if state is not None:
         facts["sqlstate"] = state
@@ -211,7 +230,7 @@ def _headers_in(error: BaseException) -> dict[str, str]:
 
 def _protocol_of(error: BaseException) -> str | None:
     """Return the protocol that is not HTTP and that the names of the classes show, or None."""
-    words = vendor_codes.family_words(type(error).__mro__[:-2])
+    words = family_words(type(error).__mro__[:-2])
     protocol = next((protocol for word, protocol in _PROTOCOLS.items() if word in words), None)
     if protocol is not None:
         return protocol
@@ -298,7 +317,7 @@ def _speaks_of_http(error: BaseException, number: int, said: object) -> bool:
     """Return whether what comes with a number shows that it is a status: a decoded body, or the words of the status."""
     if isinstance(said, dict):
         return True
-    words = said[:_TEXT_LIMIT].lower() if isinstance(said, str) else ""
+    words = said[:BODY_LIMIT].lower() if isinstance(said, str) else ""
     from http import HTTPStatus  # noqa: PLC0415  # few errors need it
 
     phrase = HTTPStatus(number).phrase.lower()
@@ -319,13 +338,13 @@ def _reason_in(error: BaseException, status: int | None, found: Evidence) -> dic
     bodies += [each for each in error.args[:3] if isinstance(each, dict | list)]
     for body in bodies:
         if isinstance(body, bytes | bytearray):
-            body = bytes(body[:_TEXT_LIMIT]).decode("utf-8", "replace")  # noqa: PLW2901  # the same body, as text
+            body = bytes(body[:BODY_LIMIT]).decode("utf-8", "replace")  # noqa: PLW2901  # the same body, as text
         if not isinstance(body, str | dict | list) or not body:
             continue
         if "code" not in facts and (reason := reason_in(body, status)):
             facts["code"] = reason[1]
         if not found.body and "body" not in facts:
-            facts["body"] = body[:_TEXT_LIMIT] if isinstance(body, str) else text_in(body)
+            facts["body"] = body[:BODY_LIMIT] if isinstance(body, str) else text_in(body)
     return facts
 
 
@@ -366,6 +385,9 @@ def read_name(kind: type) -> tuple[Category, str] | None:
                 return None
         except OSError:  # the file cannot be opened at the moment
             return None
+        known = CLASSES.get(f"{module.partition('.')[0]}.{each.__name__}")
+        if known is not None:
+            return known, each.__name__
         for category, parts, pattern in CLASS_NAME_PATTERNS:
             if has_word(each.__name__, parts) and compiled(pattern).search(each.__name__):
                 return category, each.__name__

@@ -11,7 +11,7 @@ import math
 import re
 
 from outlast import clock
-from outlast.classify.safe_access import HEADER_LIMIT, safe_getattr, text_of
+from outlast.classify.safe_access import HEADER_LIMIT, TEXT_LIMIT, safe_getattr, text_of
 from outlast.failure import Frozen
 from outlast.patterns import compiled, has_word
 
@@ -38,7 +38,7 @@ _DURATION = (
     r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s?"
     r"(ms|milli(?:second)?s?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
 )
-_UNITS = {"mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 # Structured fields: a member is an item with parameters; in a dictionary it has a name.
 _KEY = r"[a-z*][a-z0-9_.*-]*"
@@ -61,16 +61,20 @@ WAIT_ATTRIBUTES = {
 }
 """Attributes of errors that say how long to wait, and the seconds that 1 means."""
 
-TEXT_LIMIT = 2048
-"""Characters of a message or a body that are searched for a wait."""
-
+# What must not follow a number: the rest of a larger one or of an address, the end of a range, a unit in brackets.
+_MORE = r"(?![\w.:/-]|,[0-9]| (?:to|or) | ?\()"
+# Time zones other than UTC, and the halves of a day: such a time is ignored, since as UTC it may be hours early.
+_ZONE_NAMES = (
+    r"(?! ?(?:[ap]\.?m\b|[acehmpw][sd]?t\b|(?:ak|ce|ee|we|ae|nz|j|i|b|k|sg|hk)[sd]?t\b|msk\b|"
+    r"(?:pacific|eastern|central|mountain|local)\b))"
+)
 _SPAN = rf"(?:about |around |approximately |roughly |at least |another |~ ?)?((?:{_DURATION}(?:,? and |, | )?){{1,4}})"
 WAIT_PATTERNS: dict[str, str] = {
     # {"retry_after": 64.57}, 'Retry-After': '30', retry_after_ms=500, "retryDelay": "34s"
     "field": r"\bretry[ _-]?(?:after|in|delay)[_-]?(?P<unit>ms|millis|milliseconds|s|secs|seconds)?"
-    rf"['\"]?\s?[:=]\s?['\"]?(?:{_DURATION}|(?P<number>[0-9]{{1,15}}(?:\.[0-9]{{1,9}})?)(?![\w.:/-]))",
+    rf"['\"]?\s?[:=]\s?['\"]?(?:{_DURATION}|(?P<number>[0-9]{{1,15}}(?:\.[0-9]{{1,9}})?){_MORE})",
     # {"backoff": 10}; without quotes it may be a setting
-    "backoff": r"['\"]backoff['\"]: ?(?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})?)(?![\w.:/-])",
+    "backoff": rf"['\"]backoff['\"]: ?(?P<number>[0-9]{{1,9}}(?:\.[0-9]{{1,9}})?){_MORE}",
     # try again in 46.72s, retry your request after 26 seconds, available in 56 seconds, resets in 1h2m
     "in": r"(?<!not )(?<!never )(?<!on )(?<!to )(?<!connection )\b(?:re-?try|try(?: again)?|available|resets?)"
     rf"(?: (?:the|your|this) (?:request|operation|call))?(?: again)? (?:in|after) {_SPAN}",
@@ -81,14 +85,17 @@ WAIT_PATTERNS: dict[str, str] = {
     "bare": r"(?<!not )(?<!never )(?<!on )\bretry[ -]after (?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})?)"
     r"(?=[.,;)]?(?:\s|\Z)(?! ?[a-z]))",
     # try again at 2026-12-01T00:00:00Z, you will regain access on 2026-12-01 at 00:00 UTC
-    "date": r"\b(?:again|re-?try|regain access|resets?|available)\b[a-z ]{0,20} (?:at|on|after|until) "
+    "date": r"\b(?:again|re-?try|regain access|resets?|renews?|available)\b[a-z ]{0,20} (?:at|on|after|until) "
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?:(?:[t ]| at )(?P<time>[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)"
-    r" ?(?P<zone>[+-][0-9]{2}:?[0-9]{2})?)?",
+    rf"(?![0-9:]) ?(?P<zone>[+-][0-9]{{2}}:?[0-9]{{2}})?|(?!(?:[t ]| at )?[0-9])){_ZONE_NAMES}",
 }
 """Regular expressions for the wait in a lowercase text, the most exact first. A time without a zone is UTC."""
 
-_WORDS_OF_WAITS = "retry again wait available reset backoff access"
-_LIMIT_AND_REQUEST = r"\blimit:? ([0-9][0-9,]{0,15})\b[^.]{0,40}?\brequested:? ([0-9][0-9,]{0,15})\b"
+_WORDS_OF_WAITS = "retry again wait available reset renew backoff access"
+_LIMIT_AND_REQUEST = (
+    r"\blimit:? ([0-9][0-9,]{0,15})(?: ?/ ?[a-z]{1,6})?,? (?:used:? [0-9][0-9,]{0,15},? )?"
+    r"requested:? ([0-9][0-9,]{0,15})\b"
+)
 
 
 class RetryHint(Frozen):
@@ -289,22 +296,35 @@ def _draft_items(value: str) -> dict[str, float]:
 def wait_in_attributes(error: object) -> float | None:
     """Return the seconds that an attribute of an error asks to wait: a number, a timedelta or a text; else None."""
     for name, unit in WAIT_ATTRIBUTES.items():
-        seconds = wait_seconds(safe_getattr(error, name))
+        seconds = wait_seconds(safe_getattr(error, name), unit)
         if seconds is not None:
-            return seconds * unit
+            return seconds
     return None
 
 
-def wait_seconds(value: object) -> float | None:
-    """Return the seconds of a number, a timedelta, or a text such as ``30``, ``1m30s`` or a date; else None."""
+def wait_seconds(value: object, unit: float = 1.0) -> float | None:
+    """Return the seconds of a number, a timedelta, a datetime, or a text like ``30``, ``1m30s`` or a date; else None.
+
+    Args:
+        value: Any object.
+        unit: The seconds that a bare number counts as 1.
+    """
     total = safe_getattr(value, "days"), safe_getattr(value, "seconds"), safe_getattr(value, "microseconds")
     if all(type(part) is int for part in total):  # a timedelta, recognised by its parts
         days, seconds, microseconds = total
-        value = days * 86400 + seconds + microseconds / 1e6  # type: ignore[operator]  # integers, as checked above
+        value, unit = days * 86400 + seconds + microseconds / 1e6, 1.0  # type: ignore[operator]  # integers, as checked above
+    elif isinstance(value, bytes):
+        value = value[:_VALUE_LIMIT].decode("ascii", "replace")
+    elif (type(value).__module__, type(value).__name__) == ("datetime", "datetime"):
+        value = text_of(value)
+    number = _number(value)
+    if number is not None:
+        return number * unit if number < _LONGEST_WAIT else None
+    if not isinstance(value, str):
+        return None
     found = _seconds_or_date(value, None, clock.wall_clock)
-    if found is None and isinstance(value, str):
-        found = _relative_seconds(value)
-    return found if found is not None and found < _LONGEST_WAIT else None
+    found = _relative_seconds(value) if found is None else found
+    return found and min(found, _LONGEST_WAIT)
 
 
 def hint_in_text(text: str, *, now: "WallClock" = clock.wall_clock) -> RetryHint | None:

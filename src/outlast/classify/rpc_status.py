@@ -4,6 +4,7 @@ import math
 import re
 
 from outlast.classify.codes import categories_by_name
+from outlast.classify.safe_access import BODY_LIMIT
 from outlast.failure import Category, Evidence, Frozen, Origin
 
 TYPE_CHECKING = False
@@ -177,7 +178,6 @@ RPC_REASONS = categories_by_name(
 """Category by the reason of a google.rpc.ErrorInfo, which is more specific than the status."""
 
 _LIMITS = frozenset({_C.RATE_LIMIT, _C.QUOTA_EXHAUSTED})
-_TEXT_LIMIT = 4096
 
 # With these statuses a client also reports problems of its own connection, in these words.
 _TRANSPORT_STATUSES = frozenset({"UNAVAILABLE", "INTERNAL", "UNKNOWN", "CANCELLED"})
@@ -223,7 +223,7 @@ def read_rpc(
     """
     details = details or RpcDetails()
     headers = with_delay(headers or {}, details.delay)
-    text = f"{message[:_TEXT_LIMIT]} {details.words}"
+    text = f"{message[:BODY_LIMIT]} {details.words}"
     proxy = _search(r"\breceived http2 header with status: ([45]\d\d)\b", text)
     if proxy:  # an HTTP server answered that is not a gRPC server
         return Evidence(origin=Origin.RPC, code=status, http_status=int(proxy[1]), headers=headers)

@@ -32,8 +32,10 @@ _CREDENTIAL_HEADERS = frozenset(
         "private-token",
     }
 )
+TEXT_LIMIT = 2048
+"""Characters of a message that are read; the important part is at the start."""
 BODY_LIMIT = 4096
-"""Characters of a response body that are searched for reasons."""
+"""Characters of a response body, or of a message that contains one, that are read."""
 CHAIN_LIMIT = 64
 """Maximum number of causes of an error to follow."""
 _URL_LIMIT = 8192

@@ -2,9 +2,11 @@
 
 import re
 
-from outlast.classify import quota
+from outlast.classify.quota import judge_quota, quota_is_exhausted
 from outlast.classify.retry_after import allowance_is_exhausted
+from outlast.classify.safe_access import TEXT_LIMIT
 from outlast.failure import Category, Evidence
+from outlast.patterns import first_match, quote
 
 _C = Category
 
@@ -39,23 +41,6 @@ _HUNDREDS = {3: _C.DATA, 4: _C.INVALID_PARAMETERS, 5: _C.API_TEMPORARY}
 
 _RETRY_AFTER_MAKES_TEMPORARY = frozenset({409, 413, 418})
 
-
-QUOTA = (
-    r"(?i)\b(?:quotaExceeded|dailyLimitExceeded\w*|insufficient[_ ]quota|quota[_ ]exceeded|quotaExhausted|"
-    r"billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
-    r"(?:daily|monthly) (?:\w+ )?(?:limit|quota) (?:exceeded|reached)|out of credits|insufficient (?:credits|funds))\b"
-)
-
-
-# Words that mean an exhausted quota even with a 429; 'quota exceeded' alone may be a limit per minute.
-CERTAIN_QUOTA = (
-    r"(?i)\b(?:dailyLimitExceeded\w*|insufficient[_ ]quota|billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
-    r"(?:daily|weekly|monthly|annual) (?:\w+ ){0,3}(?:limit|quota|cap|allowance)\b(?: (?:has been|was|is))? ?(?:exceeded|reached|used up|hit)|"
-    r"(?:exceeded|reached|hit|over) (?:[\w,]+ ){0,4}(?:daily|weekly|monthly|annual) (?:\w+ ){0,3}(?:limit|quota|cap|allowance)|"
-    r"usage cap exceeded|limited to [\d,]{1,12} [\w ]{1,30} ?(?:/|per) ?(?:day|month)|"
-    r"out of credits|insufficient (?:credits|funds)|"
-    r"quota exceeded\b[^.]{0,80}\bper (?:day|month))\b"
-)
 RATE_LIMIT = (
     r"(?i)\b(?:(?:user)?rateLimitExceeded\w*|(?<!higher )(?<!exchange )rate[_ -]?limit(?:ed|ing|[_ ](?:exceeded|reached|hit|error))?(?!s\b)|"
     r"(?:exceed\w*|hit|reached|over)\b[\w ]{0,20} rate limits|too[_ ]many[_ ]requests|throttl(?:ed|ing)|"
@@ -69,16 +54,22 @@ CREDENTIALS = (
 )
 
 
-# Codes that some APIs put into the body of a 400; plain words are not specific enough there.
-_REASON = r"\b(?:(ThrottlingException|Throttling|RequestLimitExceeded|(?:user)?rateLimitExceeded)|(quotaExceeded|insufficient_quota))\b"
+REFUSAL: dict[str, str] = {
+    "auth": r"(?<!temporary )auth(?:entication)? (?:failed|failure|error|required|is required|rejected|refused|denied)|unauthori[sz]ed|not authori[sz]ed|authori[sz]ation (?:failed|violation)",
+    "log access permission": r"log ?(?:in|on) (?:was |has been )?(?:failed|incorrect|denied|refused|rejected)|(?:access|logon|login|permission) denied for (?:user|login)|permission denied \(publickey",
+    "password": r"(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|email) ?(?:or|and|/|-) ?password|user ?name (?:and|or) password (?:not accepted|(?:you entered )?(?:is|was|are) (?:invalid|incorrect|wrong))",
+    "key credential password token": r"(?:invalid|incorrect|wrong|bad|expired|revoked) (?:\w+ )?(?:api[ _-]?key|credentials?|token|password)|"
+    r"(?:api[ _-]?key|credentials?|token|password)\b[\w ]{0,12}\b(?:invalid|incorrect|expired|revoked|rejected|not valid|do(?:es)? not match)",
+    "invalid_grant jwt host pg_hba": r"invalid_grant|jwt expired|host key (?:is not|not) trusted|host key verification failed|no pg_hba\.conf entry",
+}
+"""Lowercase texts that refuse credentials: the only words that make a lost connection or a 5xx permanent."""
 
 
-def judge_reason(evidence: Evidence) -> Category | None:
-    """Return the category of a reason code in the body, or None."""
-    match = re.search(_REASON, evidence.body)
-    if match is None:
-        return None
-    return _C.RATE_LIMIT if match[1] else _C.QUOTA_EXHAUSTED
+def refusal_in(text: str) -> str | None:
+    """Return the words of a text that refuse credentials, or None."""
+    text = text[:TEXT_LIMIT]
+    match = first_match(text.lower(), REFUSAL)
+    return match and quote(text, match.span())
 
 
 def category_of_status(status: int) -> Category | None:
@@ -86,12 +77,6 @@ def category_of_status(status: int) -> Category | None:
     if status == 304:
         return None
     return STATUSES.get(status) or (_C.ACCESS_DENIED if status == 403 else _HUNDREDS.get(status // 100))
-
-
-def quota_is_exhausted(text: str) -> bool:
-    """Return whether a text says that a quota for longer than minutes is exhausted, whatever its status or code."""
-    is_certain = re.search(CERTAIN_QUOTA, text) is not None and not quota.is_short(text)
-    return is_certain or quota.quota_is_exhausted(text)
 
 
 def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
@@ -105,10 +90,10 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
     headers, text = evidence.headers, f"{evidence.code or ''} {evidence.body}"
     if status == 403:
         return _judge_403(evidence, text)
-    if status == 429 and quota_is_exhausted(text):
-        return _C.QUOTA_EXHAUSTED, "http 429 with a quota reason"
-    if status == 400 and (reason := judge_reason(evidence)):
-        return reason, "http 400 with a reason in its body"
+    if status in {400, 429} and quota_is_exhausted(text):
+        return _C.QUOTA_EXHAUSTED, f"http {status} with a quota reason"
+    if category is _C.API_TEMPORARY and refusal_in(text):
+        return _C.AUTHENTICATION, f"http {status} with refused credentials"
     if status == 503 and (allowance_is_exhausted(headers) or re.search(RATE_LIMIT, text)):
         return _C.RATE_LIMIT, "http 503 with rate-limit evidence"
     if status in _RETRY_AFTER_MAKES_TEMPORARY and "retry-after" in headers:
@@ -118,8 +103,8 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
 
 
 def _judge_403(evidence: Evidence, text: str) -> tuple[Category, str]:
-    if re.search(QUOTA, text):
-        return _C.QUOTA_EXHAUSTED, "http 403 with a quota reason"
+    if (judged := judge_quota(text)) is not None:
+        return judged[0], "http 403 with a quota reason"
     if "retry-after" in evidence.headers or allowance_is_exhausted(evidence.headers) or re.search(RATE_LIMIT, text):
         return _C.RATE_LIMIT, "http 403 with rate-limit evidence"
     if evidence.credentials_sent is None and re.search(CREDENTIALS, text):

@@ -7,44 +7,26 @@ the permanent one wins: retrying what cannot succeed is worse than giving up on 
 import re
 import unicodedata
 
-from outlast.classify.data_errors import malformed_words
-from outlast.classify.statuses import judge_status
+from outlast.classify.data_errors import DATA_TEXTS
+from outlast.classify.quota import judge_quota
+from outlast.classify.safe_access import TEXT_LIMIT
+from outlast.classify.statuses import REFUSAL, judge_status
 from outlast.classify.vendor_codes import code_in_text
 from outlast.failure import RETRYABLE, Category, Evidence
-from outlast.patterns import compiled, has_word
+from outlast.patterns import compiled, first_match, has_word, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-TEXT_LIMIT = 2048
-"""Characters of a message that are read; the important part is at the start."""
-
 PHRASES: dict[Category, dict[str, str]] = {
-    Category.QUOTA_EXHAUSTED: {
-        "allowance credit quota": r"(?<!disk )(?:quota|credits?|allowance)\b[\w ]{0,20}\b(?:exceeded|exhausted|reached|used up|depleted)",
-        "allowance credits quota": r"(?:exceeded|exhausted|reached|out of)\b[\w ]{0,20}\b(?:quota|credits|allowance)",
-        "balance insufficient": r"insufficient[_ ](?:quota|credits|funds|balance)|credit balance is too low",
-        "quotaexceeded dailylimitexceeded": r"(?:quota|dailylimit)exceeded",
-        "billing daily monthly spending usage": r"(?:daily|monthly|usage|billing|spending) (?:\w+ )?limit\b[\w ]{0,20}\b(?:exceeded|reached|hit)",
-        "annual daily monthly weekly": r"(?:exceeded|reached|hit|over) (?:[\w,]+ ){0,4}(?:daily|weekly|monthly|annual) (?:\w+ ){0,3}(?:limit|quota|cap|allowance)",
-        "payment": r"payment required",
-        "クォータ": "クォータ(?:を|の|が)?(?:超過|超え|上限)",
-        "に達し を超": "(?:利用|使用|1日の|月間)(?:回数|可能回数|量|枠)?の?(?:上限|制限)(?:に達し|を超)",
-    },
     Category.AUTHENTICATION: {
-        "authentication": r"(?:password )?authentication(?<!temporary authentication) (?:failed|failure|error|required|is required|rejected|refused)",
-        "authenticate logged denied": r"(?:failed|unable) to authenticate|not authenticated|(?:must be|not) logged in|access denied for user|permission denied for user",
-        "authori invalid_grant jwt logon ora-01017": r"unauthori[sz]ed|not authori[sz]ed|authorization (?:failed|required)|invalid_grant|jwt expired|authori[sz]ation violation|logon denied|ora-01017",
-        "api credential login password signature token": r"(?:invalid|incorrect|wrong|bad|expired|revoked|missing) (?:\w+ )?(?:api[ _-]?key|credentials?|token|password|signature|login)",
-        "expired incorrect match rejected revoked valid": (
-            r"(?:api[ _-]?key|credentials?|token|password|signature|session)\b[\w ]{0,12}\b"
-            r"(?:invalid|incorrect|expired|revoked|rejected|not valid|do not match|does not match)"
-        ),
-        "password": r"(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|email)(?: or | and |/)password",
-        "password trusted verification": r"user ?name (?:and|or) password not accepted|host key (?:is not|not) trusted|host key verification failed",
-        "log sign publickey": r"log ?in (?:required|failed|incorrect|denied|refused|rejected)|sign[ -]?in (?:required|to confirm)|permission denied \(publickey",
+        **REFUSAL,
+        "authenticate logged": r"(?:failed|unable) to authenticate|not authenticated|(?:must be|not) logged in",
+        "api credential login password signature token": r"(?:invalid|incorrect|wrong|bad|expired|revoked|missing) (?:\w+ )?(?:signature|login)|missing (?:\w+ )?(?:api[ _-]?key|credentials?|token|password)",
+        "session signature": r"(?:session|signature)\b[\w ]{0,12}\b(?:invalid|expired|revoked|rejected|not valid|does not match)",
+        "log sign authorization": r"log ?in required|sign[ -]?in (?:required|to confirm)|authorization required",
         "認証": "認証(?:に失敗|エラー|が必要|情報が(?:不正|無効))",
         "ログイン": "ログイン(?:が必要|に失敗)",
         "apiキー トークン パスワード": "(?:トークン|apiキー|パスワード)(?:の有効期限)?(?:が|は)?(?:無効|不正|期限切れ|切れ|間違|違い)",
@@ -66,6 +48,7 @@ PHRASES: dict[Category, dict[str, str]] = {
         "api": r"no api[ _-]?key (?:was |has been |is )?(?:provided|given|found|set|configured)",
         "certificate following": r"(?:could not|cannot) find a suitable tls ca certificate|must specify one of the following schemes",
         "authentication column configured credentials misconfigur module relation table": r"misconfigur(?:ed|ation)|not configured|(?:unable to|could not) (?:locate|find|load|resolve) (?:\w+ )?(?:credentials|authentication method)|relation \S+ does not exist|no such (?:table|column|module)",
+        "database": r"(?:unknown|cannot open|no such) database(?! (?:type|engine|error))|database \S+ does not exist",
         "設定": "設定(?:が|値が|ファイルが)?(?:不正|無効|見つかり|ありません|されていません|エラー)",
         "apiキー 環境変数": "(?:apiキー|環境変数)(?: ?[\\w]+ ?)?(?:が|は)?(?:設定されていません|未設定|ありません)",
     },
@@ -114,12 +97,12 @@ PHRASES: dict[Category, dict[str, str]] = {
         "rate": r"(?=rate)(?<!exchange )(?<!interest )(?<!tax )(?<!frame )(?<!sample )(?<!bit )(?<!higher )(?<!no )rate[ -]?limit(?:ed|ing)?(?! (?:is|was|are|of|for) (?:disabled|off|not|the|each)|[ -]?(?:table|column|config|setting|header|parameter|limit|remaining|reset))",
         "limits": r"(?:exceed(?:ed|s|ing)?|hit|reached|over|due to|by)\b[\w ]{0,20} rate limits",
         "rate_limit ratelimitexceeded requests throttl": r"rate_limit(?:ed|_exceeded|_reached|_error)|(?:user)?ratelimitexceeded|too many requests|throttl(?:ed|ing)(?! (?:is|was|are) (?:disabled|off|not)| (?:config|settings?|parameter))|throttlingexception",
-        "slow limit requests bot": r"slowdown|slow down|api limit (?:reached|exceeded|hit)|request limit exceeded|requests? (?:are )?too (?:fast|frequent)|not a bot",
+        "slow limit request bot": r"slowdown|slow down|api limit (?:reached|exceeded|hit)|request limit exceeded|requests? (?:are )?too (?:fast|frequent)|not a bot",
         "アクセスが アクセス制限中 リクエスト レート": "レート(?:制限|リミット)|リクエスト(?:が|数が|回数の|数の)?(?:多すぎ|過多|上限|制限)|アクセスが(?:集中|多すぎ)|アクセス制限中",
     },
     Category.DATABASE_BUSY: {
         "locked sqlite_ deadlock lock": r"database (?:\w+ )?is locked|table (?:\S+ )?is locked|sqlite_(?:busy|locked)|deadlock(?: detected| found)?|lock wait timeout|lock timeout|lock request time ?out",
-        "serialize obtain serialization statement clients connections": r"could not (?:serialize|obtain lock)|serialization failure|statement timeout|too many (?:clients|connections)",
+        "conflict serialize obtain serialization statement clients connections": r"write conflict|conflict with recovery|could not (?:serialize|obtain lock)|serialization failure|statement timeout|too many (?:clients|connections)",
         "slots pool database": r"remaining connection slots|connection pool (?:is )?(?:exhausted|full)|queuepool limit|database system is (?:starting up|shutting down|in recovery)",
         "データベースが ロック 接続数": "接続数(?:が|の)?(?:上限|超過)|データベースが(?:ロック|ビジー)|デッドロック|ロック(?:待ち|の)?(?:タイムアウト|待機)",
     },
@@ -129,43 +112,35 @@ PHRASES: dict[Category, dict[str, str]] = {
         "ディスクがいっぱい メモリ 容量": "(?:ディスク|空き)?容量(?:が)?(?:不足|足り)|ディスクがいっぱい|メモリ(?:ー)?(?:が)?(?:不足|足り)",
     },
     Category.API_TEMPORARY: {
-        "service temporar": r"temporar(?:il)?y (?:un ?available|failure(?! in name)|error|overloaded|down|busy)|service (?:is )?(?:temporarily |currently )?unavailable",
+        "service temporar": r"(?<!not )(?<!not a )temporar(?:il)?y (?:un ?available|unable|failure(?! in name)|error|overloaded|down|busy)|service (?:is )?(?:temporarily |currently )?unavailable",
         "server": r"internal server error|\A\W*server error|(?:an?|the|with|returned|received|unexpected|remote|upstream|http|unknown|\d{3}) server error|server error(?<=[:(,;-] server error)",
         "backend gateway maintenance overloaded": r"bad gateway|gateway time-?out|backend error|overloaded(?<!no matching overloaded)(?! (?:function|method|operator|constructor|signature|variant))|under maintenance",
-        "try": r"(?:try|retry)(?: again(?! (?:with|using)\b)| later| your request| the request)\b(?: \w+)?(?: later| soon| shortly)?",
+        "try": r"(?<!not )(?<!never )(?<!and )(?:re)?try(?: your request)?(?: again)? (?:later|soon|shortly|(?:in|after) (?:an?|some|\d[\w.]*))|(?<!not )(?<!never )(?<!and )retry (?:your|the|this) (?:request|operation|transaction)",
+        "went error wait": r"(?:something went wrong|(?:unexpected|unknown|internal) error|wait\b[\w ]{0,20} and)[\w ]{0,20}[.,:;!-]{0,2} (?:please )?(?:try again|retry)",
         "available connections": r"maximum connections exceeded|no (?:servers?|nodes?|workers?|brokers?|replicas?|backends?|responders?) (?:is |are )?available",
-        "server temporary unavailable": r"temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
+        "server temporary unavailable": r"(?<!not a )temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
         "しばらく エラー メンテナンス中 一時的 混み合って": "一時的(?:に|な)(?:利用|使用|アクセス|エラー|障害|接続|サービス)|メンテナンス中|(?:サーバー|サーバ|内部)(?:の)?エラー|混み合って|しばらく(?:して|経って|待って|時間|お待ち)",
     },
     Category.NETWORK: {
         "timed timeout time-out": r"timed[ -]?out|time-?out(?<!session timeout)(?<!token timeout)(?<!password timeout) (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
         "timeout time-out": r"(?:connect(?:ion)?|read|write|request|response|socket|operation|server|network|net|query|idle|pool|upstream|handshake|ssl|tls|dns|http|api|rpc|command|call|fetch|download|upload|page|navigation|send|receive|recv|i/o) time-?outs?(?! (?:value|setting|parameter|must|has to|should|is (?:not|invalid)|cannot|of))",
         "time": r"\A\W*time-?out(?=\s*(?:\Z|[:.!,(-]))|(?<=[:(,;-] )time-?out(?=\W*\Z)",
-        "deadline eai_again enotfound listener ora-12 socket such": r"deadline exceeded|no such host|enotfound|eai_again|socket hang up|ora-12(?:170|514|537|541)|no listener",
+        "deadline eai_again enotfound listener socket such": r"deadline exceeded|no such host|enotfound|eai_again|socket hang up|no listener",
         "authority certificate expired signed trusted verification verify": r"(?:x509|certificate)\b[\w :]{0,30}\b(?:expired|verify failed|verification failed|not trusted|unknown authority|self[- ]signed)|bad certificate",
         "connection": r"connection\b[\w ]{0,30}\b(?:refused|reset|aborted|closed(?! (?:normally|cleanly|successfully))|lost|dropped|broken|failed|error|terminated|timed out|interrupted)",
-        "refused reset closed lost timed": r"connection (?:to|from|with|at) [\w \"'()@/:.-]{1,60}\b(?:refused|reset|closed|lost|timed out)",
+        "refused reset closed lost timed": r"connection (?:to|from|with|at) [\w \"'()@/:.\u2026-]{1,60}\b(?:refused|reset|closed|lost|timed out)",
         "econn etimedout epipe unreach eai_again err_": r"econn(?:reset|refused|aborted)|etimedout|epipe|ehostunreach|enetunreach|eai_again|err_(?:connection|name_not|timed_out|ssl|network)\w*",
-        "broken closed connect reset socket": r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|server disconnected|closed (?:the )?connection|socket is closed",
+        "broken closed connect lost reset socket": r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|server disconnected|closed (?:the )?connection|lost connection|socket is closed",
         "unreachable down route eof hung gone": r"(?:network|host|no route to host|net)\b[\w ]{0,12}\b(?:is )?(?:unreachable|down)|no route to host|unexpected eof|eof occurred|hung up|gone away",
         "getaddrinfo nodename resolution resolve service": r"(?:temporary failure in )?name resolution|name or service not known|nodename nor servname|getaddrinfo|(?:could not|failed to|cannot|can't|unable to) resolve (?:the )?(?:host|address|domain|dns|proxy|server|['\"]?[\w-]+(?:\.[\w-]+)+)",
         "host domain server dns address": r"(?:host|hostname|domain|server) not found|dns (?:lookup|error|failure|resolution)|no address associated|unknown host",
-        "ssl tls remote incomplete proxy": r"(?:ssl|tls)\b[\w :]{0,20}\b(?:handshake|error|failure|alert)|remote end closed|incomplete read|proxy error",
+        "ssl tls remote incomplete proxy": r"(?:ssl|tls)\b[\w :]{0,20}\b(?:handshake|error|failure|alert)|remote end closed|incomplete ?read|proxy error",
         "タイムアウト ネットワーク ホスト 名前解決 接続 時間切れ 証明書の検証 通信": "タイムアウト(?!の?(?:値|設定|秒数|時間|パラメータ)|は|していません)|時間切れ|証明書の検証|接続(?:が|を|に|は)?(?:拒否|切断|リセット|失敗|できません|エラー|タイムアウト)|(?:通信|ネットワーク)(?:エラー|障害|に失敗|が切断)|名前解決|ホスト(?:が|名が|名を)?(?:見つかり|解決)",
     },
 }
 """Regular expressions for lowercase text, by category; ASCII ones match whole words only.
 
 A text that matches has one of the words before the pattern."""
-
-REFUSAL: dict[str, str] = {
-    "authentication": r"(?<!temporary )(?:password )?authentication (?:failed|failure|rejected|refused|denied)",
-    "log access": r"log ?(?:in|on) (?:failed|incorrect|denied|refused|rejected)|(?:access|logon|login) denied for (?:user|login)",
-    "password": r"(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|username) ?(?:or|and|/) ?password|user ?name and password not accepted",
-    "key credential password token": r"(?:invalid|incorrect|wrong|bad|expired|revoked) (?:api[ _-]?key|credentials?|password|access token|auth token)|"
-    r"(?:api key|credentials|password) (?:is |are |was |were )?(?:not valid|invalid|incorrect|rejected|expired)",
-}
-"""An explicit refusal of credentials: the only words that make a lost connection or a 5xx permanent."""
 
 _NOT_AN_AMOUNT = r"(?! ?(?:usd|eur|gbp|jpy|dollars?|euros?|yen|percent|%|rows?|records?|items?|files?|bytes|[km]b|ms|seconds?|points)(?!\w))"
 STATUS_PATTERNS: dict[str, str] = {
@@ -194,30 +169,10 @@ STATUS_PATTERNS: dict[str, str] = {
 
 _ADDRESS = (
     r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>]+|(?<![\w/])[~.]{0,2}/[\w.-]+[\w./-]*|\b[a-z]:\\\S+|\S{1,80}@\S+|"
-    r"(?<![\w/])[\w-]+(?:/[\w-]+)+/?\.(?:md|log|txt|py|json|html?|csv|xml|ya?ml|toml)\b"
+    r"(?<![\w/-])[\w-]+(?:/[\w-]+)+/?\.(?:md|log|txt|py|json|html?|csv|xml|ya?ml|toml)\b"
 )
 """Addresses and paths, whose parts are names and not words of the message."""
 _ANY_STATUS = r"(?<!\d)[45]\d\d(?!\d)"
-
-
-def _whole_words(pattern: str) -> re.Pattern[str]:
-    """Return the compiled pattern; an ASCII one matches whole words only."""
-    return compiled(rf"(?<!\w)(?:{pattern})(?!\w)", re.ASCII) if pattern.isascii() else compiled(pattern)
-
-
-def _phrase_in(text: str, phrases: dict[str, str], *, ascii_only: bool) -> str | None:
-    """Return the words of a text that match the first of these phrases that occurs, or None."""
-    for words, pattern in phrases.items():
-        if (pattern.isascii() or not ascii_only) and has_word(text, words):
-            match = _whole_words(pattern).search(text)
-            if match:
-                return match[0]
-    return None
-
-
-def refusal_in(text: str) -> str | None:
-    """Return the words of a text that refuse credentials, or None."""
-    return _phrase_in(text[:TEXT_LIMIT].lower(), REFUSAL, ascii_only=True)
 
 
 def status_in_text(text: str) -> int | None:
@@ -242,21 +197,24 @@ def read_text(text: str) -> "Iterator[tuple[Category, str, int | None]]":
     coded = code_in_text(text)
     if coded is not None:
         yield coded[0], coded[1], None
-    ascii_only = text.isascii()
-    text = text.lower() if ascii_only else unicodedata.normalize("NFKC", text).lower()
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
     if "/" in text or "\\" in text or "@" in text:
-        text = compiled(_ADDRESS).sub(" … ", text)
-    status = status_in_text(text)
-    judged = judge_status(Evidence(http_status=status, body=text)) if status is not None else None
+        text = compiled(_ADDRESS, re.IGNORECASE).sub(" … ", text)
+    low = text.lower()
+    if len(low) != len(text):  # some letters become two
+        text = low
+    status = status_in_text(low)
+    judged = judge_status(Evidence(http_status=status, body=low)) if status is not None else None
     readings = [(judged[0], judged[1], status)] if judged else []
-    if (malformed := malformed_words(text)) is not None:
-        readings.append((Category.DATA, malformed, None))
-    for category, phrases in PHRASES.items():
+    if (limit := judge_quota(low)) is not None:
+        readings.append((limit[0], quote(text, limit[1]), None))
+    for category, phrases in ((Category.DATA, DATA_TEXTS), *PHRASES.items()):
         if category is Category.ACCESS_DENIED and judged and judged[0] is Category.RATE_LIMIT:
             continue  # the 'Forbidden' of a 403 that is really a rate limit
-        words = _phrase_in(text, phrases, ascii_only=ascii_only)
-        if words is not None:
-            readings.append((category, words, None))
-    if judged and judged[0] in RETRYABLE and refusal_in(text) is None:
+        match = first_match(low, phrases)
+        if match is not None:
+            readings.append((category, quote(text, match.span()), None))
+    if judged and judged[0] in RETRYABLE:
         yield readings.pop(0)  # other words do not make a 5xx permanent
     yield from sorted(readings, key=lambda reading: reading[0] in RETRYABLE)

@@ -13,7 +13,8 @@ from outlast.classify.codes import categories_by_name, judge_sqlstate, judge_wor
 from outlast.classify.libraries import entry_of
 from outlast.classify.quota import read_quota
 from outlast.classify.rpc_status import RPC_STATUSES
-from outlast.classify.safe_access import safe_getattr, safe_int, safe_item, safe_str, text_of
+from outlast.classify.safe_access import TEXT_LIMIT, safe_getattr, safe_int, safe_item, safe_str, text_of
+from outlast.classify.statuses import refusal_in
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     Table = Mapping[int, Category] | str
 
 _C = Category
-TEXT_LIMIT = 2048
-"""Characters of a message that are searched for codes."""
 _CODE_LIMIT = 100
 
 
@@ -249,30 +248,8 @@ NATS = {
 """Category by the text that a NATS server or client sends."""
 
 
-CLASS_NAMES: tuple[tuple[Category, str, str], ...] = (
-    (
-        _C.CONFIGURATION,
-        "ConfigException InsecureTransport NotSupportedError Unsupported Unknown",
-        r"ConfigException|InsecureTransport|^NotSupportedError$|(?:Unsupported|Unknown)(?:Protocol|Scheme|Driver|Dialect)",
-    ),
-    (_C.NOT_FOUND, "InvalidPath LookupError", r"[a-z]LookupError$|^InvalidPath"),
-    (_C.DATA, "DataE", r"^Data(?:Error|Exception)$"),
-    (
-        _C.INVALID_PARAMETERS,
-        "Argument Command Cron Illegal Invalid Option Payload ProgrammingError Query Subject Syntax TooLarge Undefined Unknown",
-        r"^ProgrammingError$|(?:Template|Query|Filter|S[Qq][Ll]|GraphQL|Expression|Selector|XPath|Statement)\w*Syntax\w*|Undefined(?:Error|Variable)|"
-        r"Bad(?:Subject|Cron|Command|Option|Argument|Query)\w*|Illegal(?:Input|Argument|State)\w*|Unknown(?:Command|Type|Operation)|"
-        r"Invalid(?:Filter|Query|Name|\w+Name|Operation|Expression|Subject|Topic|Key)(?:Error|Exception)?$|Max(?:imum)?Payload|TooLarge",
-    ),
-    (_C.API_TEMPORARY, "Down NoResponders", r"NoResponders|(?:Server|Service|Node|Cluster|Broker|Vault)Down"),
-    (
-        _C.NETWORK,
-        "Available Brokers CommunicationError Hosts NeverReceived Nodes Servers SessionTerminated Socket UnexpectedClose",
-        r"No(?:Servers|Hosts|Nodes|Brokers)(?:Error|Exception)?$|No(?:Server|Host|Node|Broker)s?Available|Socket(?:Open|Closed|Receive|Send)\w*|CommunicationError|"
-        r"UnexpectedClose|SessionTerminated|NeverReceived",
-    ),
-)
-"""Category, parts and pattern of class names that families of clients share, PEP 249's among them."""
+GATEWAY = _numbers("authentication: 4004; configuration: 4010-4014")
+"""Category by the private code with which Discord's gateway closes a WebSocket for good."""
 
 
 def _judge_texts(table: "Mapping[Category, str]", text: str) -> "Code | None":
@@ -380,7 +357,7 @@ TEXT_CODES: "tuple[tuple[str, str, Origin, Callable[[str], Code | None]], ...]" 
     ("ORA-", "Oracle", Origin.DB, _oracle),
     ("DPY-", "Oracle", Origin.DB, _oracle),
     ("Msg ", "SQL Server", Origin.DB, _by_number(r"\bMsg (\d{3,5}), Level \d", SQL_SERVER)),
-    ("[SQL Server]", "SQL Server", Origin.DB, _by_number(r"\[SQL Server\].{0,1500}?\((\d{2,5})\) \(SQL", SQL_SERVER)),
+    ("[SQL Server]", "SQL Server", Origin.DB, _by_number(r"\((\d{2,5})\) \(SQL", SQL_SERVER)),
     ("SQL", "DB2", Origin.DB, _by_number(r"\bSQL(\d{4,5})N\b|\bSQLCODE\s?[=:]\s?-(\d{3,5})\b", DB2)),
     ("DB::", "ClickHouse", Origin.DB, _by_number(r"\b[Cc]ode:\s(\d{1,4})\b", CLICKHOUSE)),
     ("ERROR ", "MySQL", Origin.DB, _by_number(r"\bERROR (\d{4}) \([0-9A-Z]{5}\)", "pymysql.NUMBERS")),
@@ -392,6 +369,7 @@ TEXT_CODES: "tuple[tuple[str, str, Origin, Callable[[str], Code | None]], ...]" 
     (" - ", "AMQP", Origin.MESSAGING, _broker),
     ("nats: ", "NATS", Origin.MESSAGING, _nats),
     ("StatusCode.", "gRPC", Origin.RPC, _by_name(r"\bstatus(?:_code)? ?[=:] ?<?StatusCode\.([A-Z_]+)\b", RPC_STATUSES)),
+    ("closed with ", "WebSocket", Origin.NETWORK, _by_number(r"\bWebSocket closed with (\d{4})\b", GATEWAY)),
     ("curl: (", "curl", Origin.NETWORK, _by_number(r"\bcurl: \((\d{1,3})\)", CURL)),
     (".", "mail reply", Origin.MAIL, _mail),
 )
@@ -530,7 +508,7 @@ def _by_relatives(error: BaseException, kinds: list[type], words: set[str]) -> "
         for entry in filter(None, (entry_of(package, kind.__name__) for kind in kinds)):
             evidence = entry.read(error) if entry.read is not None else None
             category = (evidence.category if isinstance(evidence, Evidence) else None) or entry.category
-            if category is not None:
+            if category is not None and not (category in RETRYABLE and refusal_in(text_of(error))):
                 return _finding("like", entry.origin, (entry.name, category))
     return None
 
@@ -551,8 +529,6 @@ def _by_shape(error: BaseException) -> "Found | None":
 
 
 def _by_sqlstate(error: BaseException, text: str) -> "Found | None":
-    from outlast.classify.texts import refusal_in  # noqa: PLC0415  # it reads codes in texts with this module
-
     state = _odbc_sqlstate(error)
     category = judge_sqlstate(state, text) if state else None
     if category is _C.NETWORK and refusal_in(text):

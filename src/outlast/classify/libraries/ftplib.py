@@ -3,7 +3,7 @@
 import re
 
 from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import text_of
+from outlast.classify.safe_access import TEXT_LIMIT, text_of
 from outlast.failure import Category, Evidence, Origin
 
 REPLIES: dict[str, Category] = {
@@ -20,7 +20,6 @@ REPLIES: dict[str, Category] = {
 
 _UNAVAILABLE = "550"  # RFC 959: 'file not found, no access'; only the text shows which
 _DENIED = re.compile(r"\b(?:denied|not permitted|not allowed|forbidden|privileges?)\b", re.IGNORECASE)
-_TEXT_LIMIT = 2048
 
 
 def read_reply(error: object) -> Found:
@@ -33,7 +32,7 @@ def judge_reply(text: str) -> Evidence | None:
     code = text[:3]
     if not (code.isascii() and code.isdigit()):
         return None
-    if code == _UNAVAILABLE and _DENIED.search(text[:_TEXT_LIMIT]):
+    if code == _UNAVAILABLE and _DENIED.search(text[:TEXT_LIMIT]):
         return Evidence(category=Category.ACCESS_DENIED, code=code)
     return Evidence(category=REPLIES.get(code), code=code)
 

@@ -2,7 +2,7 @@
 
 from outlast.classify.codes import categories_by_name
 from outlast.classify.libraries.library import Found, Library
-from outlast.classify.quota import quota_is_exhausted, reset_header
+from outlast.classify.quota import quota_is_exhausted
 from outlast.classify.safe_access import header_of, read_response, safe_error, safe_getattr, safe_str, text_of
 from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
@@ -61,8 +61,8 @@ def read_answer(error: object) -> Found:
         category = TYPES.get(kind or "")
     elif category is None and status == _CONFLICT:
         category = _C.API_TEMPORARY
-    if quota_is_exhausted(text := text_of(error)):
-        category, evidence = _C.QUOTA_EXHAUSTED, evidence.replace(headers={**evidence.headers, **reset_header(text)})
+    if quota_is_exhausted(text_of(error)):
+        category = _C.QUOTA_EXHAUSTED
     return evidence.replace(code=code or kind, category=category, retryable=_should_retry(response, category))
 
 

@@ -5,10 +5,9 @@ import re
 from outlast.classify.browser_errors import read_browser_text
 from outlast.classify.codes import read_words
 from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import text_of
+from outlast.classify.safe_access import BODY_LIMIT, text_of
 from outlast.failure import Category, Evidence, Origin
 
-_TEXT_LIMIT = 4096
 _WORDS = (
     (
         r"[Ee]xecutable doesn't exist|playwright install|missing dependencies|Unsupported (?:protocol|chromium channel)|"
@@ -43,7 +42,7 @@ _CREDENTIALS = re.compile(r"^ +- (?:authorization|cookie): ", re.MULTILINE | re.
 
 def read_message(error: object) -> Found:
     """The status of a response, the browser's or Node's error name, or the text before the call log."""
-    whole = text_of(error)[:_TEXT_LIMIT]
+    whole = text_of(error)[:BODY_LIMIT]
     text, _, log = whole.partition("Call log:")
     if status := _STATUS.match(text):
         wait = _RETRY_AFTER.search(log)

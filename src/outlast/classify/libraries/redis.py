@@ -4,7 +4,7 @@ import re
 
 from outlast.classify.codes import categories_by_name, read_connection_errno
 from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import safe_error, safe_getattr, safe_str, status_of, text_of
+from outlast.classify.safe_access import TEXT_LIMIT, safe_error, safe_getattr, safe_str, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
 
 CODES = categories_by_name(
@@ -37,12 +37,11 @@ _TEXT_PATTERNS = (
 _CODE = re.compile(r"([A-Z][A-Z]{2,30})(?: |\Z)")
 _PIPELINE = re.compile(r"\ACommand # \d+ \(.*?\) of pipeline caused error: ", re.DOTALL)
 _ABORTED = "because of: "
-_TEXT_LIMIT = 2048
 
 
 def read_response_error(error: object) -> Found:
     """The code at the start of the server's error; without a code, the text, or else a mistake in the command."""
-    text = _PIPELINE.sub("", text_of(error)[:_TEXT_LIMIT])
+    text = _PIPELINE.sub("", text_of(error)[:TEXT_LIMIT])
     code = _code(safe_str(error, "status_code")) or _code(text)
     if code is None and type(error).__name__ != "ResponseError":
         return None  # before redis-py 8 the class replaces the code, which is cut off
@@ -66,16 +65,16 @@ def _judge_text(text: str) -> Category | None:
 
 def read_connection_error(error: BaseException) -> Found:
     """The server's code if it refused the client, else the errno of the connection."""
-    code = _code(safe_str(error, "status_code"))
+    code = _code(safe_str(error, "status_code")) or _code(text_of(error)[:TEXT_LIMIT])
     if code in CODES:
         return Evidence(category=CODES[code], code=code)
-    category = _judge_text(text_of(error)[:_TEXT_LIMIT])
+    category = _judge_text(text_of(error)[:TEXT_LIMIT])
     return Evidence(category=category, code=code) if category else read_connection_errno(error)
 
 
 def read_cluster_error(error: object) -> Found:
     """Whether slots have no node, which is temporary, or the server is not a cluster; else the causes decide."""
-    text = text_of(error)[:_TEXT_LIMIT]
+    text = text_of(error)[:TEXT_LIMIT]
     if "slots are not covered" in text:
         return Evidence(category=Category.DATABASE_BUSY)
     return Evidence(category=Category.CONFIGURATION) if "Cluster mode is not enabled" in text else None
@@ -83,7 +82,7 @@ def read_cluster_error(error: object) -> Found:
 
 def read_lock_error(error: object) -> Found:
     """Whether the lock was not available in time, which is temporary; other lock errors are permanent."""
-    if "Unable to acquire lock" in text_of(error)[:_TEXT_LIMIT]:
+    if "Unable to acquire lock" in text_of(error)[:TEXT_LIMIT]:
         return Evidence(category=Category.DATABASE_BUSY)
     return None
 

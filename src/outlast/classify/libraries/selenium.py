@@ -3,10 +3,9 @@
 from outlast.classify.browser_errors import read_browser_text
 from outlast.classify.codes import read_words
 from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import read_response, safe_getattr, text_of
+from outlast.classify.safe_access import BODY_LIMIT, read_response, safe_getattr, text_of
 from outlast.failure import Category, Origin
 
-_TEXT_LIMIT = 4096
 _LOST = (
     (
         r"(?:tab|page|renderer|browser) crashed|exited abnormally|unexpectedly closed|DevToolsActivePort",
@@ -37,7 +36,7 @@ def read_page(error: object) -> Found:
 
 def read_driver(error: object) -> Found:
     """The browser's error name, or the text about a lost browser or driver."""
-    text = text_of(error)[:_TEXT_LIMIT]
+    text = text_of(error)[:BODY_LIMIT]
     found = read_browser_text(text)
     if found is None and type(error).__name__ in {"WebDriverException", "UnknownErrorException"}:
         return read_words(text, _LOST)
@@ -46,7 +45,7 @@ def read_driver(error: object) -> Found:
 
 def read_no_session(error: object) -> Found:
     """Why no browser was started: too busy, crashed, or an incompatible driver."""
-    return read_words(text_of(error)[:_TEXT_LIMIT], _NO_SESSION)
+    return read_words(text_of(error)[:BODY_LIMIT], _NO_SESSION)
 
 
 def read_api_response(error: object) -> Found:

@@ -2,12 +2,11 @@
 
 from outlast.classify.codes import judge_words
 from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import safe_int, safe_str, text_of
+from outlast.classify.safe_access import TEXT_LIMIT, safe_int, safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
 
 _PRIMARY = 0xFF  # the low byte of an extended result code
 _GENERAL = ("SQLITE_ERROR", None)
-_TEXT_LIMIT = 2048
 
 RESULT_CODES: dict[int, tuple[str, Category | None]] = {
     1: _GENERAL,
@@ -57,7 +56,7 @@ def read_result_code(error: object) -> Found:
         return None
     name, category = RESULT_CODES.get(number & _PRIMARY, _GENERAL)
     if category is None:
-        text = text_of(error)[:_TEXT_LIMIT].lower()
+        text = text_of(error)[:TEXT_LIMIT].lower()
         category = judge_words(text, _STATEMENT)
     error_name = safe_str(error, "sqlite_errorname")  # Python 3.11 uses 'unknown' for codes that it does not know
     return Evidence(category=category, code=error_name if error_name and error_name != "unknown" else name)

@@ -2,11 +2,10 @@
 
 from outlast.classify.codes import read_words
 from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import read_response, safe_error, safe_getattr, safe_int, text_of
+from outlast.classify.safe_access import TEXT_LIMIT, read_response, safe_error, safe_getattr, safe_int, text_of
 from outlast.failure import Category, Evidence, Origin
 
 _C = Category
-_TEXT_LIMIT = 2048
 _BUG = "please report this issue on"
 
 _NOT_YET = (
@@ -48,7 +47,7 @@ def _inner_error(error: object) -> BaseException | None:
 
 def read_wrapper(error: object) -> Found:
     """The known text of a site, then the wrapped error; a failure that yt-dlp did not expect is bad data."""
-    text = text_of(error)[:_TEXT_LIMIT].lower()
+    text = text_of(error)[:TEXT_LIMIT].lower()
     found = read_words(text, ((pattern, category) for category, pattern in PHRASES)) or _inner_error(error)
     if found is None and _BUG in text_of(error):
         return Evidence(category=_C.DATA)
