@@ -87,7 +87,7 @@ def test_a_broken_database_is_a_503_and_its_error_stays_inside(serve, tmp_path, 
         assert str(tmp_path).encode() not in body
     assert told["checks"]["database"]["ok"] is False
     assert told["checks"]["loop"]["ok"] is told["checks"]["disk"]["ok"] is True
-    assert "file is not a database" in caplog.text
+    assert f"{file} is not a SQLite database" in caplog.text
     app.close()
 
 

@@ -88,8 +88,8 @@ def test_a_file_that_is_no_database(world):
     assert checks.keys() == {"settings", "store"}
     ok, text, todo = checks["store"]
     assert ok is False
-    assert "not a database" in text
-    assert todo
+    assert text == f"ConfigError: {world.folder / 'outlast.db'} is not a SQLite database"
+    assert todo == "Check the path, or move the file away."
 
 
 def test_tables_of_another_version(busy):

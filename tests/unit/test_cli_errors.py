@@ -78,12 +78,11 @@ def test_a_database_that_is_of_another_kind_or_cannot_be_opened(world):
     (world.folder / "text.db").write_text("this is no database, and long enough to be read as one " * 10)
     (world.folder / "folder.db").mkdir()
 
-    assert told(world.run("status", "--url", "sqlite:///text.db", code=1))[1] == (
-        "the URL names a file that is not a SQLite database; check the path"
-    )
-    assert told(world.run("status", "--url", "sqlite:///folder.db", code=1))[1] == (
-        "check that the folder exists and that you can write to it"
-    )
+    for words in (["status"], ["sources", "show", "1"]):
+        assert told(world.run(*words, "--url", "sqlite:///text.db", code=2))[1] == (
+            "check the path, or move the file away"
+        )
+    assert told(world.run("status", "--url", "sqlite:///folder.db", code=2))[1] == "give the path of a file"
     assert told(world.run("db", "init", "--url", "sqlite:///no/such/outlast.db", code=2))[1] == (
         "create the folder, or correct the URL"
     )

@@ -133,7 +133,7 @@ class TestWhichStore:
     def test_what_is_no_database(self, world):
         (world.folder / "text.db").write_text("this is no database, and long enough to be read as one " * 10)
 
-        assert "file is not a database" in world.run("status", "--url", "sqlite:///text.db", code=1).stderr
+        assert "text.db is not a SQLite database" in world.run("status", "--url", "sqlite:///text.db", code=2).stderr
 
     def test_a_bad_scheme_or_file_is_told_in_two_lines(self, world):
         assert "scheme 'mysql' is not supported" in world.run("status", "--url", "mysql://u:hidden@h/d", code=2).stderr

@@ -12,7 +12,7 @@ from outlast.classify import classify
 from outlast.cli.alerts import untried_alerts_hint
 from outlast.cli.app_options import flag, json_option, next_command, store_label, with_app
 from outlast.cli.output import print_json, print_text
-from outlast.errors import SchemaError
+from outlast.errors import ConfigError, SchemaError
 from outlast.queue.audit import write_audit
 from outlast.report.doctor import DoctorFinding, clock_finding, finding_text, ledger_findings
 from outlast.report.text_format import counted
@@ -89,6 +89,9 @@ def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
         failure = classify(error)
         text = f"{failure.exception_name}: {failure.message}"
         todo = "Check the URL, that the server is running, and that the user can write. The other checks are skipped."
+        if isinstance(error, ConfigError) and "; " in text:
+            text, _, todo = text.partition("; ")
+            todo = f"{todo[0].upper()}{todo[1:]}."
         if isinstance(error, SchemaError):
             todo = "outlast db init creates and migrates the tables." if not error.advice else ""
         yield DoctorFinding("store", ok=False, text=text, todo=todo)

@@ -48,7 +48,6 @@ _MESSAGE_HINTS = (
     (r"cannot be read: Permission", "your user needs read permission"),
     (r"not (valid )?OPML", "give an OPML file, or a text file with one URL per line"),
     (r"^\S*\.toml: ", "correct the file; outlast init --path other.toml writes one with every setting explained"),
-    (r"^the folder of the database", "create the folder, or correct the URL"),
     (r"^the dashboard cannot listen", "for example --port 8788; --port 0 picks a free port"),
     (r"^SQLite \S+ is too old", "use a Python with a newer SQLite"),
 )

@@ -241,6 +241,8 @@ def find_source(app: "App", word: str) -> "Source":
             return app.sources.get(number if number <= _MAX_ID else 0)
         return app.sources.get(word)
     except ConfigError as error:
+        if error.__cause__ is not None:  # the store cannot be opened
+            raise
         problem = f"source {word} does not exist" if is_id else f"{word}: {error}"
         raise CommandError(f"{problem}; {next_command('sources', 'list')} shows the sources") from None
 

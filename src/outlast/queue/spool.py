@@ -11,6 +11,7 @@ from outlast.classify import classify
 from outlast.errors import LeaseLostError
 from outlast.ports.rows import Kind, Note, Reason, SettleAndClaim, Settlement
 from outlast.ports.store import Store
+from outlast.private_files import make_folder, private_opener
 from outlast.queue.logs import log
 
 
@@ -31,9 +32,9 @@ class Spool:
         if not lines:
             return False
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._folder)
             path = self._folder / f"{uuid.uuid4().hex}.jsonl"
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            with open(path, "x", encoding="utf-8", opener=private_opener) as file:
                 file.write("\n".join(lines) + "\n")
                 file.flush()
                 os.fsync(file.fileno())

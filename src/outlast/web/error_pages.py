@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from outlast.errors import SchemaError
+from outlast.errors import ConfigError, SchemaError
 from outlast.web.access.callers import TooManyAttemptsError, get_caller
 from outlast.web.endpoints import API_PREFIX, Endpoints, json_response
 from outlast.web.forms import FormMediaTypeError, FormTooLargeError
@@ -75,14 +75,15 @@ def _log_error(error: Exception) -> ErrorPage:
     if isinstance(error, SchemaError):
         log.error("the dashboard cannot read the store: %s", summary)
         return ErrorPage(503, "The tables are not ready", masked_text(str(error)))
-    if _is_store_error(error):
+    cause = error.__cause__ if isinstance(error, ConfigError) else None  # of a file that cannot be opened
+    if _is_store_error(cause or error) or isinstance(cause, OSError):
         log.error("the store does not answer the dashboard: %s", summary)
         return ErrorPage(503, "The store does not answer", _STORE_DOWN_TEXT, (("Retry-After", "5"),))
     log.error("a page of the dashboard failed: %s\n%s", summary, traceback_of(error))
     return ErrorPage(500, "This page failed", "This is a bug in the page. The log of this process has the reason.")
 
 
-def _is_store_error(error: Exception) -> bool:
+def _is_store_error(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
     drivers = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return bool(drivers & _DRIVER_PACKAGES) and (bool(names & _MISSING_TABLE_ERRORS) or not names & _QUERY_ERRORS)

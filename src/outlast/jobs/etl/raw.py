@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from outlast.errors import InvalidParametersError
 from outlast.jobs.target_feed import id_text
+from outlast.private_files import private_opener
 
 _MAX_PART_LENGTH = 200  # file systems allow 255 bytes in a name
 _LONG_PART_PREFIX = 120
@@ -71,7 +72,7 @@ class FileRawStore:
     """Stores every object in a file of a folder.
 
     A file is complete or does not exist, even after a power cut or with several writers. A process that is killed may
-    leave a hidden temporary file behind, which has no key.
+    leave a hidden temporary file behind, which has no key. Only this user can use what it creates.
 
     Args:
         folder: Created when it is first needed.
@@ -86,7 +87,7 @@ class FileRawStore:
         _make_folder(path.parent)
         temporary = path.with_name(f".{token_hex(8)}.tmp")
         try:
-            with temporary.open("xb") as file:
+            with open(temporary, "xb", opener=private_opener) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -136,7 +137,7 @@ def _make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
     _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)  # another writer may have created it
+    folder.mkdir(0o700, exist_ok=True)  # another writer may have created it
     _fsync_folder(folder.parent)
 
 

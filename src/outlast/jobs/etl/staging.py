@@ -17,6 +17,7 @@ from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError
 from outlast.jobs.target_feed import id_text
+from outlast.private_files import create_file
 from outlast.run.retry import wrap
 from outlast.sql_files import load_statements
 
@@ -350,7 +351,7 @@ class SqliteStaging(StagingTable):
     def create(self) -> None:
         """Create the table, and the file, if they do not exist."""
         if self._path is not None:
-            sqlite3.connect(self._path).close()  # all other connections open an existing file only
+            create_file(self._path)  # all other connections open an existing file only
         with self.transaction() as transaction:
             transaction.connection.execute(self._sql["create"])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from outlast.errors import ConfigError, SchemaError
 from outlast.stores.move.plan import MOVED_TABLES, MoveError
-from outlast.stores.sqlite.connection import BUSY_TIMEOUT, SqliteDatabase, now_ms, write_transaction
+from outlast.stores.sqlite.connection import BUSY_TIMEOUT, SqliteDatabase, explained_errors, now_ms, write_transaction
 from outlast.stores.sqlite.counters import count_new_tasks
 from outlast.stores.sqlite.move_mark import (
     OWN_TABLES,
@@ -45,10 +45,11 @@ class SourceFile:
         self.path, self._spool = path, spool
         self.connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
-            if self.version == 0:
-                raise ConfigError(f"{path} has no tables of Outlast; check the URL")
-            if self.version > LATEST and self.mark() is None:
-                raise SchemaError(self.version, LATEST)
+            with explained_errors(path):
+                if self.version == 0:
+                    raise ConfigError(f"{path} has no tables of Outlast; check the URL")
+                if self.version > LATEST and self.mark() is None:
+                    raise SchemaError(self.version, LATEST)
         except BaseException:
             self.connection.close()
             raise

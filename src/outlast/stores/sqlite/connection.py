@@ -26,6 +26,7 @@ from outlast import clock
 from outlast.errors import ConfigError
 from outlast.forks import around_fork
 from outlast.ports.store import seconds_left
+from outlast.private_files import create_file
 from outlast.sql_files import load_statements
 from outlast.stores.filters import text_matches
 from outlast.stores.row_reader import RowReader
@@ -300,23 +301,27 @@ class SqliteDatabase(SqliteStatements):
                 each.close()
         self._writer = self._reader = None
 
-    def _open(self) -> Connection:
-        if not self.path.parent.is_dir():
-            raise ConfigError(f"the folder of the database does not exist: {self.path.parent}")
-        try:
+    def _open(self, *, writes: bool = False) -> Connection:
+        with explained_errors(self.path):
+            if not self.path.parent.is_dir():
+                missing = f"the folder of the database does not exist: {self.path.parent}"
+                raise ConfigError(f"{missing}; create the folder, or correct the URL")
+            create_file(self.path)
             connection = sqlite3.connect(
                 self.path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=256
             )
-        except sqlite3.OperationalError as error:
-            error.add_note(f"the database is {self.path}")
-            raise
-        try:
-            connection.create_function("holds", 3, text_matches, deterministic=True)
-            self._configure(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            try:
+                connection.create_function("holds", 3, text_matches, deterministic=True)
+                self._configure(connection)
+                if writes:
+                    connection.execute("PRAGMA busy_timeout = 0")  # `_begin_write` waits instead
+                    _begin_write(connection)
+                    connection.execute("PRAGMA user_version = 0")  # fails if the file is read-only
+                    connection.execute("ROLLBACK")
+            except BaseException:
+                connection.close()
+                raise
+            return connection
 
     def _configure(self, connection: Connection) -> None:
         """Set pragmas and prepare the tables. Retries: SQLite does not wait while others initialize a new file."""
@@ -351,8 +356,7 @@ class SqliteDatabase(SqliteStatements):
             tickets.append(self._waiting.popleft())
         try:
             if self._writer is None:
-                self._writer = self._open()
-                self._writer.execute("PRAGMA busy_timeout = 0")  # `_begin` waits instead
+                self._writer = self._open(writes=True)
             try:
                 self._transact(self._writer, tickets)
             except Exception:
@@ -391,6 +395,35 @@ class SqliteDatabase(SqliteStatements):
             elif committing:  # also if Ctrl-C arrives right after COMMIT
                 for ticket in tickets:
                     ticket.done = True
+
+
+@contextmanager
+def explained_errors(path: Path) -> Iterator[None]:
+    """Turn errors of a block that opens a file into a ConfigError, if the file is the cause; name it in the others."""
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        found = _file_problem(path, error)
+        if found is None:
+            error.add_note(f"the database is {path}")
+            raise
+        raise ConfigError(f"{path} {found}") from error
+
+
+def _file_problem(path: Path, error: OSError | sqlite3.Error) -> str | None:
+    """Return what is wrong with a file and what to do; None if the file is not the cause."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_NOTADB:
+        return "is not a SQLite database; check the path, or move the file away"
+    if code == sqlite3.SQLITE_CORRUPT:
+        return "is damaged; restore a backup"
+    if code == sqlite3.SQLITE_CANTOPEN and path.is_dir():
+        return "is a folder; give the path of a file"
+    can_write = os.access(path.parent, os.W_OK | os.X_OK) and (os.access(path, os.W_OK) or not path.exists())
+    may_be_refused = code == sqlite3.SQLITE_CANTOPEN or isinstance(error, OSError)
+    if code == sqlite3.SQLITE_READONLY or (may_be_refused and not can_write):
+        return "cannot be written by this user; give it write permission for the file and its folder"
+    return None
 
 
 def _insert_row(connection: Connection, sql: str, values: tuple[Any, ...] | dict[str, Any]) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from outlast.forks import after_fork, around_fork
+from outlast.private_files import make_folder, private_opener
 
 if sys.platform == "win32":
     import msvcrt
@@ -38,9 +39,9 @@ class FileLock:
     """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(exist_ok=True)
+        make_folder(path.parent)
         with _open_lock:
-            self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            self._file: int | None = private_opener(str(path), os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0))
             after_fork(self.drop)  # an inherited descriptor would hold the lock for as long as the child lives
 
     def take(self, holder: str) -> bool:
@@ -159,8 +160,8 @@ def hold_worker_lock(path: Path) -> IO[bytes]:
     Raises:
         OSError: If it is already locked or cannot be created.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open("ab")
+    make_folder(path.parent)
+    file = open(path, "ab", opener=private_opener)  # noqa: SIM115  # the caller closes it
     try:
         _lock_or_raise(file)
     except OSError:

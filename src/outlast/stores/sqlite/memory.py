@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from outlast.errors import ConfigError
+from outlast.private_files import create_file
 from outlast.stores.sqlite.connection import SqliteDatabase
 from outlast.stores.sqlite.schema import prepare_schema
 from outlast.stores.sqlite.store import SqliteStore
@@ -51,6 +52,7 @@ def _new_folder() -> Path:
     folder = None
     try:
         folder = Path(tempfile.mkdtemp(prefix="outlast-"))
+        create_file(folder / "outlast.db")
         (folder / "outlast.db").write_bytes(_empty_database())
     except OSError as error:
         if folder is not None:

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from outlast.decide.source_health import SourceState
-from outlast.errors import ConfigError
 from outlast.ports.source_rows import Poll, Source, SourceFilter
 from outlast.queue.masking import masked_text
 from outlast.report.sources import (
@@ -23,10 +22,10 @@ from outlast.web.routing import (
     ActionResult,
     ActionRoute,
     InvalidInputError,
-    NotFoundError,
     PageData,
     PageRequest,
     PageRoute,
+    require,
 )
 from outlast.web.task_view import mask_optional, masked_line
 
@@ -140,10 +139,7 @@ def _source_result(request: PageRequest, source: Source, message: str, *, ok: bo
 
 def _find_source(request: PageRequest) -> Source:
     number = request.row_number()
-    try:
-        return request.app.sources.get(number)
-    except ConfigError:
-        raise NotFoundError(f"source {number} does not exist") from None
+    return require(request.app.store.source(number), f"source {number} does not exist")
 
 
 def _source_line(source: Source, polls: Sequence[Poll], now: datetime) -> PageData:
