@@ -101,7 +101,7 @@ class TimeLimit:
             return False
         import asyncio  # noqa: PLC0415  # loaded already
 
-        return self._task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError)
+        return self._task.uncancel() <= self._cancelling and issubclass(type(error), asyncio.CancelledError)
 
 
 async def run_with_timeout(

@@ -248,6 +248,8 @@ class Evidence(Frozen):
         return hash((*others, *sorted(self.headers.items())))
 
 
+UNREADABLE = "unreadable: its own code raised an error"
+"""The rule of a failure whose error could not be judged, because it raised while it was read."""
 _TEXT_FIELDS = frozenset({"code", "exception_name", "message", "rule", "location"})
 
 
@@ -355,6 +357,11 @@ class Failure(Frozen):
         from outlast.fingerprint import fingerprint  # noqa: PLC0415  # computed only when needed
 
         return fingerprint(self.exception_name, self.http_status, self.code, self.message, self.location)
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether the error could not be judged, because its own code raised; it is never retried."""
+        return bool(self.__dict__.get("rule") == UNREADABLE)  # texts that are read later never say so
 
     @property
     def summary(self) -> str:

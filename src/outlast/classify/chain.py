@@ -34,6 +34,11 @@ def context_of(error: BaseException) -> "Iterator[BaseException]":
             seen.add(id(link))
 
 
+def links_of(error: BaseException) -> "tuple[BaseException, ...]":
+    """Return an error, its causes and what they interrupted."""
+    return (error, *causes_of(error), *context_of(error))
+
+
 def leaves_of(group: BaseException) -> "list[BaseException]":
     """Return the errors in a group and its subgroups, each once, up to the limit."""
     leaves: list[BaseException] = []

@@ -22,7 +22,7 @@ from importlib import import_module
 
 from outlast import clock, errors
 from outlast.classify import heuristics, texts, vendor_codes
-from outlast.classify.chain import causes_of, context_of, leaves_of
+from outlast.classify.chain import causes_of, context_of, leaves_of, links_of
 from outlast.classify.codes import judge_evidence, name_of_errno
 from outlast.classify.exception_info import ExceptionInfo, exception_info
 from outlast.classify.quota import quota_is_exhausted
@@ -35,9 +35,17 @@ from outlast.classify.retry_after import (
     wait_seconds,
     words_of,
 )
-from outlast.classify.safe_access import read_response, safe_getattr, text_of
+from outlast.classify.safe_access import (
+    class_name,
+    contain,
+    contained,
+    read_response,
+    safe_getattr,
+    shown_text,
+    text_of,
+)
 from outlast.classify.statuses import refusal_in
-from outlast.failure import RETRYABLE, Category, Evidence, Failure, Origin, location_of
+from outlast.failure import RETRYABLE, UNREADABLE, Category, Evidence, Failure, Origin, location_of
 from outlast.redact import Redactor, redact
 
 TYPE_CHECKING = False
@@ -159,17 +167,17 @@ def read_stated_category(error: BaseException) -> tuple[Category, Evidence] | No
 
 NOTHING_MATCHED = "nothing matched"
 """The rule of a failure that no rule matched."""
-UNREADABLE = "could not be looked at"
-"""The rule of a failure whose error raised whenever it was read."""
-_class_name = type.__dict__["__name__"].__get__  # the real name of a class, whatever its metaclass says
+_UNREADABLE_TEXTS = "its texts could not be read"
+_read_traceback = BaseException.__dict__["__traceback__"].__get__  # without code of the error
 _CACHE_LIMIT = 2048
 _NAME_LIMIT = 200
 _UNWRAP_LIMIT = 8
 _CODE_LIMIT = 100
 _RULE_LIMIT = 200
 _RULE_TEXT_LIMIT = 16_384
-_GROUP_LIMIT = 64
 _WEAK_CAUSES = 8  # of which names and words are read
+_GROUP_LIMIT = 64  # leaves of a group that are read; an eighth in a group of causes
+_LINK_LIMIT = 512  # causes of the leaves of a group that are read in all
 _CATEGORIES_WITH_WAIT = RETRYABLE | {Category.QUOTA_EXHAUSTED}
 _CATEGORIES_WITH_WAIT_IN_WORDS = frozenset({Category.RATE_LIMIT, Category.API_TEMPORARY, Category.QUOTA_EXHAUSTED})
 
@@ -222,7 +230,8 @@ class Classifier:
     def classify(self, subject: BaseException | Evidence) -> Failure:
         """Return the failure of an error or a piece of evidence; never raises for either.
 
-        Its texts are read when somebody asks for them.
+        Its texts are read when somebody asks for them. The failure of an error whose own code raised something that is
+        not an Exception is `unreadable`.
 
         Raises:
             TypeError: If it is anything else, such as a response; `evidence_of` reads one.
@@ -233,8 +242,11 @@ class Classifier:
                 return self._judge_error(subject)  # type: ignore[arg-type]  # an exception, by its type
             if issubclass(kind, _SUBJECTS):
                 return self._decisive(subject)[1]
-        except Exception:  # noqa: BLE001  # a hostile object must not break the error handling
-            return _unreadable(kind)
+        except BaseException as raised:  # noqa: BLE001  # a hostile object must not break the error handling
+            contain(raised)
+            return Failure(
+                Category.UNKNOWN, retryable=False, exception_name=class_name(subject)[:_NAME_LIMIT], rule=UNREADABLE
+            )
         raise TypeError(
             f"classify takes an exception or an Evidence, not {kind.__name__}; read a response with evidence_of"
         )
@@ -246,8 +258,14 @@ class Classifier:
     def _decisive(self, subject: BaseException | Evidence) -> tuple[BaseException | Evidence, Failure]:
         if not isinstance(subject, BaseExceptionGroup):
             return subject, self._judge(subject)
-        judged = [(leaf, self._judge(leaf)) for leaf in leaves_of(subject)] or [(subject, self._judge(subject))]
-        return min(judged, key=lambda pair: severity(pair[1]))
+        judged: list[tuple[BaseException, Failure]] = []
+        links = 0
+        for leaf in leaves_of(subject):  # leaves may share long chains of causes
+            judged.append((leaf, self._judge(leaf)))
+            links += len(links_of(leaf)) - 1
+            if links > _LINK_LIMIT:
+                break
+        return min(judged or [(subject, self._judge(subject))], key=lambda pair: severity(pair[1]))
 
     def readings(self, subject: BaseException | Evidence) -> "Iterator[Reading]":
         """Yield every reading of an error or a piece of evidence, the deciding one first."""
@@ -381,7 +399,7 @@ class Classifier:
     def _by_group(self, group: BaseException, via: str, depth: int) -> "Iterator[Reading]":
         """Yield the reading of the worst leaf of a group; causes of leaves are not followed, so that a cycle ends."""
         readings = []
-        for leaf in leaves_of(group)[:_GROUP_LIMIT]:
+        for leaf in leaves_of(group)[: _GROUP_LIMIT >> 3 * depth or 1]:
             found = next(self._by_type(leaf, "", depth), None) if isinstance(leaf, Exception) else _CONTROL_FLOW
             readings.append(found or next(iter(_permanent_first(self._weak_readings(leaf, ""))), _UNKNOWN))
         if any(reading is not _UNKNOWN for reading in readings):
@@ -462,9 +480,10 @@ class Classifier:
         """Return the texts of a failure, redacted and truncated."""
         try:
             return self._read_texts(subject, reading)
-        except Exception:  # noqa: BLE001  # a hostile object must not break the error handling
-            name = _class_name(type(subject))[:_NAME_LIMIT]
-            return {"code": None, "exception_name": name, "message": "", "rule": UNREADABLE, "location": ""}
+        except BaseException as raised:  # noqa: BLE001  # a hostile object must not break the error handling
+            contain(raised)
+            name = class_name(subject)[:_NAME_LIMIT]
+            return {"code": None, "exception_name": name, "message": "", "rule": _UNREADABLE_TEXTS, "location": ""}
 
     def _read_texts(self, subject: BaseException | Evidence, reading: Reading) -> "dict[str, str | None]":
         evidence, rule = reading.evidence, reading.rule
@@ -480,8 +499,8 @@ class Classifier:
             shown = f"HTTP {subject.http_status}" if subject.http_status else code
             message = subject.message or shown or ""
         else:
-            name, traceback = type(subject).__name__, subject.__traceback__
-            message = text_of(subject)
+            name, traceback = type(subject).__name__, _read_traceback(subject)
+            message = shown_text(subject)
         return {
             "code": code,
             "exception_name": name
@@ -491,10 +510,6 @@ class Classifier:
             "rule": rule,
             "location": location_of(traceback),
         }
-
-
-def _unreadable(kind: type) -> Failure:
-    return Failure(Category.UNKNOWN, retryable=False, exception_name=_class_name(kind)[:_NAME_LIMIT], rule=UNREADABLE)
 
 
 _PUNCTUATION = dict.fromkeys(map(ord, "_.-:"))
@@ -628,7 +643,7 @@ def failure_of(error: BaseException) -> Failure:
 
     Whoever lets a classified error go on leaves the failure on it with `attach_failure`.
     """
-    attached = safe_getattr(error, "__outlast_failure__")
+    attached = contained(None, getattr, error, "__outlast_failure__", None)
     if isinstance(attached, _AttachedFailure) and attached.classifier is _default:
         return attached.failure
     return _default.classify(error)
@@ -636,11 +651,7 @@ def failure_of(error: BaseException) -> Failure:
 
 def attach_failure(error: BaseException, failure: Failure) -> None:
     """Leave the failure on an error that goes on, for `failure_of`; an error that takes no attribute is left alone."""
-    attached = _AttachedFailure(_default, failure.settled())
-    try:
-        error.__outlast_failure__ = attached  # type: ignore[attr-defined]  # ours, on a foreign object
-    except Exception:  # noqa: BLE001  # slots, or a class that guards its attributes; the error itself matters more
-        return
+    contained(None, setattr, error, "__outlast_failure__", _AttachedFailure(_default, failure.settled()))
 
 
 class _AttachedFailure:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from outlast.classify.classifier import Classifier, default_classifier
-from outlast.classify.safe_access import status_of
+from outlast.classify.safe_access import contain, status_of
 from outlast.errors import ConfigError
 from outlast.failure import Category, Evidence, Failure
 
@@ -146,11 +146,12 @@ class _MethodClassifier(Classifier):
     def classify(self, subject: BaseException | Evidence) -> Failure:
         """Return the failure of an error, with the category and the answer of the object."""
         failure = super().classify(subject)
-        if not isinstance(subject, Exception):
+        if failure.unreadable or not isinstance(subject, Exception):
             return failure
         try:
             name, retryable = str(self._own.get_error_category(subject)), bool(self._own.is_retryable(subject))
-        except Exception:  # noqa: BLE001  # a classifier of the user's; the error at hand matters more
+        except BaseException as raised:  # noqa: BLE001  # a classifier of the user's; the error at hand matters more
+            contain(raised)
             return failure
         category = Category(name) if name in set(Category) else failure.category
         return failure.replace(category=category, retryable=retryable, rule=type(self._own).__name__)

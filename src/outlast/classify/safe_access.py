@@ -1,9 +1,13 @@
 """Reads foreign objects safely: an attribute may raise or lie, and nothing with side effects is called.
 
 The only method that is called is ``items`` of headers, with a limit.
+
+An Exception that an error's own code raises counts as a missing value. Any other BaseException ends the classification:
+the failure is `unreadable`. Code that records an attempt calls `contain` with what it caught.
 """
 
 import re
+from contextvars import ContextVar
 from itertools import islice
 
 from outlast.failure import Evidence, Origin
@@ -11,7 +15,65 @@ from outlast.failure import Evidence, Origin
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+_held_interrupts: "ContextVar[list[BaseException] | None]" = ContextVar("outlast_interrupts", default=None)
+
+
+def contain(raised: BaseException) -> None:
+    """Raise again what an error's own code raised if it may be Ctrl-C: a KeyboardInterrupt in the main thread.
+
+    Anything else is dropped. Within `HeldInterrupts` and after `drop_interrupts` nothing is raised here.
+    """
+    if issubclass(type(raised), KeyboardInterrupt):
+        held = _held_interrupts.get()
+        if held is not None:
+            held.append(raised)
+            return
+        import threading  # noqa: PLC0415  # takes time to import, and only this needs it
+
+        if threading.current_thread() is threading.main_thread():
+            raise raised
+
+
+def contained(default: "T", read: "Callable[..., T]", *args: object) -> "T":
+    """Return what a function that runs code of an error returns; the default if that code raises anything."""
+    try:
+        return read(*args)
+    except BaseException as raised:  # an error may raise whatever it is asked
+        contain(raised)
+        return default
+
+
+class HeldInterrupts:
+    """Holds an interrupt while an attempt is recorded, and raises it at the end of the block.
+
+    Args:
+        drop: Whether to drop it instead.
+    """
+
+    def __init__(self, *, drop: bool = False) -> None:
+        self._drop = drop
+
+    def __enter__(self) -> None:
+        """Begin to hold interrupts."""
+        self._held: list[BaseException] = []
+        self._token = _held_interrupts.set(self._held)
+
+    def __exit__(self, *_: object) -> None:
+        """Raise what was held, or leave it to the block around this one."""
+        _held_interrupts.reset(self._token)
+        if self._held and not self._drop:
+            contain(self._held[0])
+
+
+def drop_interrupts() -> None:
+    """Drop interrupts from here on in this context: workers, jobs and monitors handle Ctrl-C as a signal."""
+    _held_interrupts.set([])
 
 
 _CREDENTIAL_HEADERS = frozenset(
@@ -44,6 +106,7 @@ HEADER_LIMIT = 2048
 """Characters of a header; a longer one is ignored, since half of a number would be another number."""
 
 
+_read_class_name = type.__dict__["__name__"].__get__
 _WAIT_HEADERS = frozenset({"retry-after", "date", "backoff"})
 _CREDENTIAL_NAMES = (
     "api[_-]?key|key|access[_-]?key|access[_-]?token|auth[_-]?token|id[_-]?token|token|auth|application_?id|app_?id|"
@@ -135,11 +198,22 @@ def safe_error(thing: object, *names: str) -> BaseException | None:
 
 
 def text_of(error: object) -> str:
-    """Return the text of an error, even if its `__str__` raises or returns no string."""
+    """Return the text of an error, even if its `__str__` raises an Exception or returns no string."""
     try:
         return str.__str__(str(error))  # a subclass of str becomes a plain str
     except Exception:  # __str__ may be user code
-        return f"<{type(error).__name__} without a readable text>"
+        return f"<{class_name(error)} without a readable text>"
+
+
+def shown_text(error: object) -> str:
+    """Return the text of an error for a record of it; nothing that the error raises escapes."""
+    return contained(f"<{class_name(error)} without a readable text>", text_of, error)
+
+
+def class_name(thing: object) -> str:
+    """Return the real name of the class, whatever its metaclass says."""
+    name: str = _read_class_name(type(thing))
+    return name
 
 
 def status_of(value: object) -> int | None:

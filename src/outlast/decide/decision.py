@@ -7,6 +7,7 @@ differ only by the state. It is pure: time, chance and the refusal of a resource
 from enum import StrEnum
 
 from outlast.classify import MAX_RETRY_AFTER_SECONDS
+from outlast.classify.safe_access import contain
 from outlast.decide.policy import verdict_on
 from outlast.errors import RetryableError
 from outlast.failure import Category, Frozen
@@ -62,6 +63,8 @@ class DecisionReason(StrEnum):
     """The task crashed its worker too often."""
     UNDECODABLE = "undecodable"
     """The payload of the task cannot be read."""
+    UNREADABLE = "unreadable"
+    """The error could not be judged, because its own code raised."""
     CANARY = "canary"
     """The canary of a replay gets one attempt."""
     ABORTED = "aborted"
@@ -181,7 +184,7 @@ class DecisionState:
     aborts: bool = False
     skips: bool = False
     chance: "Callable[[], float] | None" = None
-    on_broken: "Callable[[str, Exception], object] | None" = None
+    on_broken: "Callable[[str, BaseException], object] | None" = None
 
     def __init__(self, **facts: object) -> None:
         for name, value in facts.items():
@@ -193,7 +196,7 @@ class DecisionState:
         """Return why the resource allows no retry, BREAKER or BUDGET; None if it does. Asked last, as it may pay."""
         return None
 
-    def broken(self, what: str, error: Exception) -> None:
+    def broken(self, what: str, error: BaseException) -> None:
         """Report that a function of the user's policy raised an error."""
         if self.on_broken is not None:
             self.on_broken(what, error)
@@ -205,7 +208,8 @@ class DecisionState:
             return
         try:
             self.wanted, self.wait = verdict_on(policy.retry_on, error, failure)
-        except Exception as mistake:  # noqa: BLE001  # a function of the user's; the error at hand matters more
+        except BaseException as mistake:  # noqa: BLE001  # a function of the user's, or code of the error at hand
+            contain(mistake)
             self.wanted = self.wait = None
             self.broken("retry_on", mistake)
 
@@ -251,6 +255,8 @@ def decide(failure: "Failure | None", policy: "RetryPolicy", state: DecisionStat
 def _decide(failure: "Failure | None", policy: "RetryPolicy", state: DecisionState) -> Decision:  # noqa: C901, PLR0911, PLR0912  # the rules in their order, one below the other
     if state.canary:
         return Fail(DecisionReason.CANARY)
+    if failure is not None and failure.unreadable:
+        return Fail(DecisionReason.UNREADABLE)
     if state.exhausted:
         return Fail(DecisionReason.EXHAUSTED if state.wanted else DecisionReason.PERMANENT)
     if failure is not None and state.place is not Place.CALL:

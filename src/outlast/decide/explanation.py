@@ -7,6 +7,7 @@ from typing import Any
 from outlast.classify import Classifier, Reading, Strength, default_classifier
 from outlast.classify.classifier import NOTHING_MATCHED
 from outlast.classify.rules import as_classifier
+from outlast.classify.safe_access import contain
 from outlast.decide.decision import (
     Abort,
     Decision,
@@ -123,7 +124,8 @@ def explain(
 def _readings(classifier: Classifier, subject: BaseException | Evidence) -> list[Reading]:
     try:
         return list(classifier.readings(classifier.decisive(subject)))
-    except Exception:  # noqa: BLE001  # a hostile error; its classification says so
+    except BaseException as raised:  # noqa: BLE001  # a hostile error; its classification says so
+        contain(raised)
         return []
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def _is_not_permanent(error: BaseException) -> bool:
-    return isinstance(error, Exception) and not isinstance(error, PermanentError)
+    return issubclass(type(error), Exception) and not issubclass(type(error), PermanentError)
 
 
 NODE_RETRY_ON: "RetryOn" = _is_not_permanent
@@ -58,18 +58,19 @@ def verdict_on(
     Raises:
         ConfigError: If a function returns something that is not a verdict.
     """
-    if not isinstance(error, Exception):
+    kind = type(error)  # not isinstance: it would ask the error for its __class__
+    if not issubclass(kind, Exception):
         return False, None
     if isinstance(retry_on, tuple) and retry_on and isinstance(retry_on[-1], frozenset):  # classes, then categories
-        is_listed = isinstance(error, retry_on[:-1])
+        is_listed = issubclass(kind, retry_on[:-1])
         return (True, None) if is_listed else verdict_on(retry_on[-1], error, failure)
     if isinstance(retry_on, type | tuple):
-        return isinstance(error, retry_on), None
+        return issubclass(kind, retry_on), None
     if retry_on is None or isinstance(retry_on, frozenset):
         failure = failure or failure_of(error)
         asks_retryable = retry_on is None or retry_on is RETRYABLE or retry_on == RETRYABLE
         return (failure.retryable if asks_retryable else failure.category in retry_on), None  # type: ignore[operator]  # a set
-    return check_verdict(retry_on, retry_on(error))  # type: ignore[operator]  # a function, as check_retry_on ensured
+    return check_verdict(retry_on, retry_on(error))  # type: ignore[operator, arg-type]  # a function, as check_retry_on ensured
 
 
 def check_verdict(function: object, verdict: object) -> tuple[bool, float | None]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from outlast import clock
 from outlast.classify import attach_failure, failure_of
+from outlast.classify.safe_access import contain
 from outlast.decide.decision import Defer, Place
 from outlast.errors import CoolingDownError, ResourceUnavailableError
 from outlast.failure import Category, Failure
@@ -219,9 +220,9 @@ class RequestAttempts:
 
     def broke(self, error: BaseException) -> None:
         """Report to the resource and the cooldown that an attempt raised an error or was interrupted."""
-        if isinstance(error, ResourceUnavailableError):  # nobody was called
+        if issubclass(type(error), ResourceUnavailableError):  # nobody was called
             self._give_probe_back()
-        elif isinstance(error, Exception):
+        elif issubclass(type(error), Exception):
             self._probes = False
         guard, permit = self.settings.guard, self._permit
         self._permit = None
@@ -301,7 +302,8 @@ class RequestAttempts:
         """Return whether the policy retries such a response; any other is returned to the caller."""
         try:
             return self.settings.policy.retries(error, failure)
-        except Exception:  # noqa: BLE001  # a predicate of the user's; the loop logs it
+        except BaseException as raised:  # noqa: BLE001  # a predicate of the user's; the loop logs it
+            contain(raised)
             return True
 
     def may_repeat(self, error: Exception) -> bool:

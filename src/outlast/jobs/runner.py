@@ -18,6 +18,7 @@ from typing import Any
 
 from outlast import clock
 from outlast.classify import classify
+from outlast.classify.chain import causes_of
 from outlast.errors import ConfigError
 from outlast.jobs.context import JobContext, log
 from outlast.jobs.ledger import LockLostError, NoLedger
@@ -329,12 +330,8 @@ class TargetRunner:
 
 def _config_error_behind(error: BaseException) -> ConfigError | None:
     """Return the ConfigError behind an error: executors wrap it in an error of pickling."""
-    seen: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ConfigError) and cause not in seen:
-        seen.append(cause)
-        cause = cause.__cause__  # not __context__, which may be unrelated
-    return cause if isinstance(cause, ConfigError) else None
+    links = (error, *causes_of(error))  # not __context__, which may be unrelated
+    return next((each for each in links if isinstance(each, ConfigError)), None)
 
 
 _MAX_UNWRITTEN = 5000  # results waiting to be written before new targets have to wait

@@ -238,7 +238,7 @@ def would_decide(error: BaseException, failure: "Failure", policy: "RetryPolicy"
         policy: The policy of the job.
     """
     decision, delay, reason = would_do(first_decision("the job", error, failure, policy, Place.TARGET), failure)
-    return decision, delay, failure.message if isinstance(error, AbortJob) and failure.message else reason
+    return decision, delay, failure.message if issubclass(type(error), AbortJob) and failure.message else reason
 
 
 def actual_result(counts: Counts, ended: str | None) -> tuple[Counts, GateResult]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from outlast import clock
 from outlast.classify import failure_of
+from outlast.classify.safe_access import HeldInterrupts, contained
 from outlast.decide.decision import Abort, Decision, DecisionState, Defer, Place, Skip, decide
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import AbortJob, SkipTarget
@@ -133,7 +134,7 @@ class _TargetState(CallState):
 
     def failed(self, error: Exception) -> float | None:
         """Decide on a failed attempt; a handler may skip its target or stop the job."""
-        self.skips, self.aborts = isinstance(error, SkipTarget), isinstance(error, AbortJob)
+        self.skips, self.aborts = issubclass(type(error), SkipTarget), issubclass(type(error), AbortJob)
         if self.skips or self.aborts:
             self.decision, delay = decide(None, self.plan.policy, self), None
         else:
@@ -168,7 +169,8 @@ def run_log_keys(facts: RunFacts) -> Iterator[dict[str, Any]]:
     keys = facts.keys()
     token = CONTEXT_LOG_KEYS.set(keys)
     try:
-        yield keys
+        with HeldInterrupts(drop=True):  # a run handles Ctrl-C as a signal
+            yield keys
     finally:
         CONTEXT_LOG_KEYS.reset(token)
 
@@ -197,7 +199,7 @@ async def run_attempts_async(plan: TargetPlan, keys: dict[str, Any], source_id: 
     except _RunStopped:
         return TargetResult(None, context.counts)
     except (Exception, asyncio.CancelledError) as error:
-        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+        if issubclass(type(error), asyncio.CancelledError) and _is_cancelled():
             raise
         return final_result(plan, context, target, error)
     finally:
@@ -224,7 +226,7 @@ def _target_name(context: JobContext) -> str:
 def final_result(plan: TargetPlan, context: JobContext, target: Any, error: BaseException) -> TargetResult:
     """Return the result of a target that gets no further attempt."""
     failure = failure_of(error).settled()
-    if failure.origin is Origin.PROGRAM and getattr(error, "__outlast_step__", None) == "db":  # a bug in `apply`
+    if failure.origin is Origin.PROGRAM and contained("", getattr, error, "__outlast_step__", "") == "db":  # in `apply`
         failure = failure.replace(origin=Origin.DB)
     decision = context._decision or _final_decision(plan, failure, error)  # noqa: SLF001  # ours
     if isinstance(decision, Skip):
@@ -247,7 +249,8 @@ def final_result(plan: TargetPlan, context: JobContext, target: Any, error: Base
     _log_failure(plan.policy, context, failure, decision, error)
     match decision:
         case Abort():
-            why = (failure.message or failure.exception_name) if isinstance(error, AbortJob) else failure_line(failure)
+            own = issubclass(type(error), AbortJob)
+            why = (failure.message or failure.exception_name) if own else failure_line(failure)
             return TargetResult(row, context.counts, why, failure)
         case Defer(delay):
             return TargetResult(
@@ -259,7 +262,7 @@ def final_result(plan: TargetPlan, context: JobContext, target: Any, error: Base
 
 def _final_decision(plan: TargetPlan, failure: Failure, error: BaseException) -> Decision:
     """Return the decision on an error that reached no attempt loop: from an executor, or in observe mode."""
-    skips, aborts = isinstance(error, SkipTarget), isinstance(error, AbortJob)
+    skips, aborts = issubclass(type(error), SkipTarget), issubclass(type(error), AbortJob)
     return decide(failure, plan.policy, DecisionState(place=Place.TARGET, wanted=False, skips=skips, aborts=aborts))
 
 

@@ -159,7 +159,7 @@ class ChannelQueue:
 
 def _is_shutdown(error: BaseException) -> bool:
     """Whether an error ends the program: only the main thread gets Ctrl-C and signals; a channel may raise the same."""
-    ends_program = isinstance(error, KeyboardInterrupt | SystemExit)
+    ends_program = issubclass(type(error), KeyboardInterrupt | SystemExit)
     return ends_program and threading.current_thread() is threading.main_thread()
 
 

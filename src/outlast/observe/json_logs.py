@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from outlast.classify.safe_access import contain
 from outlast.observe.log_keys import STANDARD_ATTRIBUTES, context_keys, error_from_exc_info
 from outlast.record.json_values import json_text, to_json_value
 from outlast.record.log_text import TRACEBACK_LIMIT, traceback_of
@@ -61,5 +62,6 @@ def record_message(record: logging.LogRecord) -> str:
     """Return the text of a record. Arguments that do not fit the text are not an error."""
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001  # the arguments do not fit, or have no text
+    except BaseException as raised:  # noqa: BLE001  # the arguments do not fit, or have no text
+        contain(raised)
         return f"{to_json_value(record.msg)} (its arguments do not fit)"

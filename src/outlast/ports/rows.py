@@ -63,6 +63,7 @@ class Reason(StrEnum):
     UNDECODABLE = "undecodable"
     EXPIRED = "expired"
     CANARY = "canary"
+    UNREADABLE = "unreadable"
 
 
 class NewTask(NamedTuple):

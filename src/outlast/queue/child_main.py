@@ -22,6 +22,8 @@ from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from typing import IO, Any, NamedTuple, NoReturn
 
+from outlast.classify.chain import LEAF_LIMIT
+from outlast.classify.safe_access import contained, drop_interrupts
 from outlast.decide.presets import preset
 from outlast.errors import ConfigurationError, PayloadError
 from outlast.ports.rows import Claimed
@@ -109,9 +111,13 @@ def memory_limit(memory: float | None) -> Iterator[MemoryAllowance | None]:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error, or one of its causes, means out of memory; a new thread needs memory too."""
+    return contained(False, _has_memory_error, error)  # noqa: FBT003  # the default
+
+
+def _has_memory_error(error: BaseException) -> bool:
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
-    while waiting:
+    while waiting and len(seen) < LEAF_LIMIT:
         each = waiting.pop()
         if each is None or id(each) in seen:
             continue
@@ -122,7 +128,7 @@ def is_out_of_memory(error: BaseException) -> bool:
         seen.add(id(each))
         waiting += [each.__cause__, each.__context__]
         if isinstance(each, BaseExceptionGroup):
-            waiting += each.exceptions
+            waiting += each.exceptions[:LEAF_LIMIT]
     return False
 
 
@@ -247,6 +253,7 @@ class _CallServer:
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run a call and return the reply; an error becomes a task failure."""
+        drop_interrupts()
         context = request["context"]
         policy, allowed = preset("worker"), None
         try:

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from outlast import clock
+from outlast.classify.safe_access import drop_interrupts
 from outlast.decide.breaker import BREAKER_OPEN, OPENED_BY_HAND
 from outlast.errors import BreakerOpenError, PayloadError, ResourceUnavailableError
 from outlast.failure import Category, Failure, Origin
@@ -69,11 +70,12 @@ def execute(definition: Definition, claimed: Claimed, children: ChildPool, is_le
 
 async def execute_async(definition: Definition, claimed: Claimed, is_leaving: Callable[[], bool]) -> Outcome:
     """Run a task on the event loop. If it is cancelled because the worker stops, it is released."""
+    drop_interrupts()
     started_at = None
     try:
         started_at = _start(definition, claimed)
         outcome = await _run_on_loop(definition, claimed, is_leaving)
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # a bug must not lose the task
+    except BaseException as error:  # noqa: BLE001  # a bug must not lose the task
         outcome = defer_after_bug(claimed, error)
     _end(definition, claimed, started_at, outcome)
     return outcome
@@ -159,7 +161,7 @@ async def _run_on_loop(definition: Definition, claimed: Claimed, is_leaving: Cal
         else:
             value = await _run_within_timeout(definition, args, kwargs, guard)
     except BaseException as error:  # noqa: BLE001  # also SystemExit: a task does not end its worker
-        if isinstance(error, asyncio.CancelledError) and is_leaving():
+        if issubclass(type(error), asyncio.CancelledError) and is_leaving():
             return Outcome.of(release_settlement(claimed))
         return _settle_error(definition, claimed, error, guard)
     return settle_success(definition, claimed, _encode_kept_result(definition, claimed, value))

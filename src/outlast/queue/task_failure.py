@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from outlast.classify import failure_of
+from outlast.classify.safe_access import contain
 from outlast.decide.policy import verdict_on
 from outlast.failure import Failure
 from outlast.record.log_text import traceback_of
@@ -48,7 +49,8 @@ def task_failure_of(error: BaseException, policy: "RetryPolicy") -> TaskFailure:
     wait: float | None
     try:
         wanted, wait = verdict_on(policy.retry_on, error, failure)
-    except Exception as mistake:  # noqa: BLE001  # a function of the user's; the error at hand matters more
+    except BaseException as mistake:  # noqa: BLE001  # a function of the user's, or code of the error at hand
+        contain(mistake)
         logs.log_user_error("retry_on", failure.location or failure.exception_name, mistake)
         wanted, wait = None, None
     return TaskFailure(failure, wanted, traceback_of(error), wait)

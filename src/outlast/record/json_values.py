@@ -4,6 +4,8 @@ import json
 import math
 from typing import Any
 
+from outlast.classify.safe_access import contained
+
 _MAX_DEPTH = 150
 _MAX_BITS = 10_000  # of an integer; Python does not print longer ones in decimal
 
@@ -25,10 +27,7 @@ def to_json_value(value: object) -> Any:
 
 
 def _convert_safely(value: object, within: tuple[int, ...]) -> Any:
-    try:
-        return _convert(value, within)
-    except Exception:  # noqa: BLE001  # foreign objects may raise anything
-        return f"<a {type(value).__name__} that cannot be converted to text>"
+    return contained(f"<a {type(value).__name__} that cannot be converted to text>", _convert, value, within)
 
 
 def _convert(value: Any, within: tuple[int, ...]) -> Any:
@@ -54,7 +53,4 @@ def _convert(value: Any, within: tuple[int, ...]) -> Any:
 def _convert_key(key: object) -> str:
     if isinstance(key, str):
         return str.__str__(key)
-    try:
-        return str(key)
-    except Exception:  # noqa: BLE001  # as above
-        return f"<a {type(key).__name__} that cannot be converted to text>"
+    return contained(f"<a {type(key).__name__} that cannot be converted to text>", str, key)

@@ -17,6 +17,7 @@ REASON_TEXTS: dict[str, str] = {
     Reason.PERMANENT: "a retry would not help",
     Reason.CRASH: "workers died while it was the only task running",
     Reason.UNDECODABLE: "its arguments cannot be decoded",
+    Reason.UNREADABLE: "its error could not be judged, because the error's own code raised",
     Reason.CANARY: "it was the canary of a replay and failed again",
     Reason.EXPIRED: "it did not finish before it expired",
 }

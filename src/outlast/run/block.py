@@ -115,8 +115,8 @@ class Attempts:
                 self._guard.succeeded(self._permit, clock.monotonic() - self._began)
             else:
                 self._guard.ended(error, self._permit)
-        if isinstance(error, Exception):
-            self._delay = self.state.failed(error)
+        if error is not None and issubclass(type(error), Exception):
+            self._delay = self.state.failed(error)  # type: ignore[arg-type]  # an Exception, by its type
             return self._delay is not None
         self._delay = None
         if error is None and self.state.attempt > 1:

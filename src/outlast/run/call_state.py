@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from outlast import clock
 from outlast.classify import attach_failure, failure_of
 from outlast.classify.libraries import FILES
-from outlast.classify.safe_access import text_of
+from outlast.classify.safe_access import HeldInterrupts, class_name, contained, shown_text
 from outlast.decide.decision import Decision, DecisionReason, DecisionState, Defer, Place, Retry, decide
 from outlast.failure import Frozen
 from outlast.record import bus
@@ -136,7 +136,14 @@ class CallState(DecisionState):
 
         Returns:
             Seconds to wait before the next attempt; None if there is none, and the error is to be raised.
+
+        Raises:
+            KeyboardInterrupt: If the error's own code raised it in the main thread, after the attempt is recorded.
         """
+        with HeldInterrupts():
+            return self._decide_on(error)
+
+    def _decide_on(self, error: Exception) -> float | None:
         counted = FAILED_ATTEMPTS.get()
         if counted is not None:
             counted.append((self.plan.policy, self.name))
@@ -151,7 +158,7 @@ class CallState(DecisionState):
             if failure is not None:
                 attach_failure(error, failure)
             self.last = error  # raised if there is no time left when the next attempt would begin
-        self.history.append((type(error).__name__, text_of(error)[:_TEXT_LIMIT], delay))
+        self.history.append((class_name(error), shown_text(error)[:_TEXT_LIMIT], delay))
         self.previous = delay
         self.attempt += 1
         return delay
@@ -160,13 +167,13 @@ class CallState(DecisionState):
         """Read the facts that the decision needs off an error; return its failure, if the decision needs it."""
         plan = self.plan
         policy = plan.policy
-        self.nested = _may_be_reported(error) and was_retried_inside(error, self.serial)
+        self.nested = contained(True, _may_be_reported, error) and was_retried_inside(error, self.serial)  # noqa: FBT003  # the default
         self.retries_off = RETRIES_OFF.get()
         if plan.timed:
             self.time_left = self.seconds_left()
             self.timed_out = type(error) is TimeoutError
         failure = None
-        if plan.by_failure or self.place is not Place.CALL or _may_have_hint(error):
+        if plan.by_failure or self.place is not Place.CALL or contained(True, _may_have_hint, error):  # noqa: FBT003  # the default
             failure = failure_of(error)
         self.ask_policy(policy, error, failure)
         return failure
@@ -180,7 +187,7 @@ class CallState(DecisionState):
             return DecisionReason.BREAKER
         return None if guard.pay_for_retry() else DecisionReason.BUDGET
 
-    def broken(self, what: str, error: Exception) -> None:
+    def broken(self, what: str, error: BaseException) -> None:
         """Log that a function of the user's policy raised an error."""
         logs.log_user_error(what, self.name, error)
 
@@ -266,7 +273,7 @@ class CallState(DecisionState):
         elapsed = clock.monotonic() - self.began
         known = report_of(error) if reason is DecisionReason.NESTED else None
         if known is None or known.serial <= self.serial:  # else the inner report says more
-            kept = [*self.history, (type(error).__name__, text_of(error)[:_TEXT_LIMIT], None)]
+            kept = [*self.history, (class_name(error), shown_text(error)[:_TEXT_LIMIT], None)]
             attempts = tuple(failed_attempt(number, *each) for number, each in enumerate(kept, 1))
             retry_at = clock.now() + self.decision.delay if isinstance(self.decision, Defer) else None
             attach_report(error, Report(attempts, elapsed, str(reason), retry_at, report_counter.next()))
@@ -304,12 +311,7 @@ def _may_have_hint(error: Exception) -> bool:
     module = type(error).__module__
     if module == "builtins":
         return type(error) is ExceptionGroup
-    if module.partition(".")[0] in FILES:
-        return True
-    try:
-        return any(hasattr(error, name) for name in _HINT_ATTRIBUTES)
-    except Exception:  # noqa: BLE001  # a property of the user's; the classifier knows how to look
-        return True
+    return module.partition(".")[0] in FILES or any(hasattr(error, name) for name in _HINT_ATTRIBUTES)
 
 
 def attempt_seconds_left(policy: "RetryPolicy", started: float | None, attempt_began: float | None) -> float | None:

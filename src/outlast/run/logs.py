@@ -155,7 +155,7 @@ def log_give_up(name: str, failure: "Failure", attempt: int, max_attempts: int, 
         return
 
 
-def log_user_error(what: str, name: str, error: Exception) -> None:
+def log_user_error(what: str, name: str, error: BaseException) -> None:
     """Log that a function of the user's raised an error instead of deciding."""
     try:
         text = "%s: %s failed, and its answer is not used\n%s"

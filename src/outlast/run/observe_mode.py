@@ -5,6 +5,7 @@ from functools import partial
 
 from outlast import clock
 from outlast.classify import failure_of
+from outlast.classify.safe_access import contain
 from outlast.decide.decision import Abort, Decision, DecisionState, Defer, Fail, Place, Retry, Skip, decide
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from outlast.errors import AbortJob, ConfigError, SkipTarget
@@ -95,8 +96,8 @@ def first_decision(
         place=place,
         time_left=policy.deadline,
         nested=was_retried_inside(error, 0),
-        skips=isinstance(error, SkipTarget),
-        aborts=isinstance(error, AbortJob),
+        skips=issubclass(type(error), SkipTarget),
+        aborts=issubclass(type(error), AbortJob),
         chance=clock.chance,
         on_broken=lambda what, mistake: logs.log_user_error(what, name, mistake),
     )
@@ -109,7 +110,8 @@ def _publish_error(error: Exception, policy: RetryPolicy, name: str) -> None:
     try:
         failure = failure_of(error)
         publish_observed(name, failure, *would_do(first_decision(name, error, failure, policy), failure))
-    except Exception as mistake:  # noqa: BLE001  # a backoff of the user's, for instance
+    except BaseException as mistake:  # noqa: BLE001  # a backoff of the user's, for instance
+        contain(mistake)
         logs.log_user_error("the policy", name, mistake)
 
 

@@ -13,6 +13,8 @@ from functools import partial
 from itertools import pairwise
 
 from outlast import clock
+from outlast.classify.chain import links_of
+from outlast.classify.safe_access import contained
 from outlast.decide.policy import NODE_RETRY_ON, RetryPolicy
 from outlast.errors import ConfigError
 from outlast.run.call_state import FAILED_ATTEMPTS
@@ -344,12 +346,13 @@ class _caused_by:  # noqa: N801  # a context manager; not a generator, which wou
 
     def __exit__(self, kind: object, raised: BaseException | None, traceback: object) -> None:
         """Set the cause, and let the error propagate."""
-        if not isinstance(raised, Exception) or raised.__cause__ is not None or raised.__suppress_context__:
+        if raised is not None and issubclass(type(raised), Exception):
+            contained(None, self._set_cause, raised)
+
+    def _set_cause(self, raised: BaseException) -> None:
+        if raised.__cause__ is not None or raised.__suppress_context__:
             return
-        earlier: BaseException | None = self._error
-        while earlier is not None and earlier is not raised:  # an error must not become its own cause
-            earlier = earlier.__cause__ or earlier.__context__
-        if earlier is None:
+        if not any(each is raised for each in links_of(self._error)):  # an error must not become its own cause
             raised.__cause__ = self._error
 
 

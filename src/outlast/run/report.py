@@ -3,10 +3,12 @@
 from itertools import count
 
 from outlast.classify import default_classifier
+from outlast.classify.safe_access import contained
 from outlast.failure import Frozen
 from outlast.units import format_seconds
 
 _NOTE = "outlast: "
+_MAX_NOTES = 1000  # an error with more gets none of ours
 _MAX_CAUSES = 16  # a chain of causes may be a ring
 _RETRIED_REASONS = frozenset({"budget", "nested"})  # even after one attempt
 
@@ -83,10 +85,7 @@ report_counter = _ReportCounter()
 
 def report_of(error: BaseException) -> Report | None:
     """Return the report that a retry left on an error, or None."""
-    try:
-        report = getattr(error, "__outlast__", None)
-    except Exception:  # noqa: BLE001  # an error of the user's may raise whatever it is asked
-        return None
+    report = contained(None, getattr, error, "__outlast__", None)
     return report if isinstance(report, Report) else None
 
 
@@ -106,20 +105,22 @@ def was_retried_inside(error: BaseException, serial: int) -> bool:
         report = report_of(link)
         if report is not None and report.serial > serial:
             return len(report.attempts) > 1 or report.reason in _RETRIED_REASONS
-        waiting += [link.__cause__, link.__context__]
-        if isinstance(link, BaseExceptionGroup):
-            waiting += link.exceptions[:_MAX_CAUSES]
+        waiting += [contained(None, getattr, link, name, None) for name in ("__cause__", "__context__")]
+        if issubclass(type(link), BaseExceptionGroup):
+            waiting += contained((), getattr, link, "exceptions", ())[:_MAX_CAUSES]
     return False
 
 
 def attach_report(error: BaseException, report: Report) -> None:
     """Put a report and its notes on an error; an error that takes none is left as it is."""
-    try:
-        notes = [note for note in getattr(error, "__notes__", ()) if not str(note).startswith(_NOTE)]
-        error.__outlast__ = report  # type: ignore[attr-defined]  # an attribute of ours on a foreign object
-        error.__notes__ = [*notes, *_notes(report)]
-    except Exception:  # noqa: BLE001, S110  # slots, or a class that guards its attributes; the error itself matters more
-        pass
+    contained(None, _set_report, error, report)  # it may have slots or guard its attributes; the error matters more
+
+
+def _set_report(error: BaseException, report: Report) -> None:
+    error.__outlast__ = report  # type: ignore[attr-defined]  # an attribute of ours on a foreign object
+    notes = getattr(error, "__notes__", ())
+    if len(notes) <= _MAX_NOTES:
+        error.__notes__ = [*(note for note in notes if not str(note).startswith(_NOTE)), *_notes(report)]
 
 
 def _notes(report: Report) -> list[str]:

@@ -8,6 +8,7 @@ from collections import deque
 from contextvars import ContextVar
 
 from outlast import async_backends, clock
+from outlast.classify.safe_access import HeldInterrupts, contain
 from outlast.decide.breaker import OPENED_ELSEWHERE, PROBE_FAILED, Breaker, BreakerSettings, Budget
 from outlast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError, LocalRateLimitError
 from outlast.forks import after_fork
@@ -278,7 +279,7 @@ class Resource:
 
     def ended(self, error: BaseException, permit: int) -> None:
         """Record that a call raised an error; one that is not an Exception is neither success nor failure."""
-        if isinstance(error, Exception):
+        if issubclass(type(error), Exception):
             self.failed(error, permit)
         else:
             self.withdrawn(permit)
@@ -290,14 +291,16 @@ class Resource:
         breaker = self.breaker
         if breaker is None:
             return
-        try:
-            counts = breaker.settings.is_failure(error)
-        except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
-            counts = False
-            logs.log_user_error("the breaker's predicate", self.name, mistake)
-        self._changing(
-            (lambda: breaker.failed(clock.monotonic(), permit)) if counts else lambda: breaker.withdrawn(permit)
-        )
+        with HeldInterrupts():
+            try:
+                counts = breaker.settings.is_failure(error)
+            except BaseException as mistake:  # noqa: BLE001  # a predicate of the user's, or code of the error at hand
+                contain(mistake)
+                counts = False
+                logs.log_user_error("the breaker's predicate", self.name, mistake)
+            self._changing(
+                (lambda: breaker.failed(clock.monotonic(), permit)) if counts else lambda: breaker.withdrawn(permit)
+            )
 
     def withdrawn(self, permit: int, *, entered: bool = True) -> None:
         """Record that a call was cancelled, which counts neither as success nor as failure."""

@@ -115,7 +115,7 @@ async def run_within(
     try:
         result = await function(*args, **kwargs)
     except BaseException as error:
-        if timer.end(task) and isinstance(error, CancelledError):
+        if timer.end(task) and issubclass(type(error), CancelledError):
             raise late(seconds) from None
         raise
     timer.end(task)

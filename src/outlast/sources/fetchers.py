@@ -353,7 +353,7 @@ async def run_in_own_thread(function: Callable[..., Any], *args: Any) -> Any:
             result = context.run(function, *args)
         except BaseException as raised:  # noqa: BLE001  # raised where it is awaited
             error = raised if isinstance(raised, Exception) else None
-            if error is None or isinstance(raised, StopIteration):  # a future does not accept StopIteration
+            if error is None or issubclass(type(raised), StopIteration):  # a future does not accept StopIteration
                 error = RuntimeError(f"{type(raised).__name__} was raised")
                 error.__cause__ = raised
         with suppress(RuntimeError):  # the loop has been closed meanwhile

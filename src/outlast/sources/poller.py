@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from outlast import async_backends, clock
 from outlast.classify import attach_failure, failure_of
+from outlast.classify.safe_access import drop_interrupts
 from outlast.decide.decision import Decision, DecisionReason, DecisionState, Defer, Place, deferral_seconds
 from outlast.decide.source_health import Profile, SourceRules, SourceState, probe_delay
 from outlast.errors import ConfigError
@@ -95,7 +96,7 @@ class _PollState(CallState):
 
     def failed(self, error: Exception) -> float | None:
         """Decide on a failed fetch."""
-        if isinstance(error, _HostCooling):
+        if issubclass(type(error), _HostCooling):
             return None
         delay = super().failed(error)
         self._poll.decision = self.decision
@@ -150,6 +151,7 @@ class Poller:
 
     async def poll(self, source: Source) -> ChangeSource:
         """Poll a source; return what is to be written. No error of its fetcher is raised."""
+        drop_interrupts()
         rules, poll = self.rules, _Poll(source, host_of(source.url))
         try:
             fetched = await self._attempts(poll)

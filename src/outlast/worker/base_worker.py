@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from outlast import clock
 from outlast.breaker_sync import sync_breakers
 from outlast.classify import classify
+from outlast.classify.safe_access import HeldInterrupts, contain
 from outlast.errors import ConfigError, LeaseLostError, PayloadError, SchemaError
 from outlast.failure import Category
 from outlast.ports.rows import Claim, Claimed, Kind, Reason, SettleAndClaim, Settlement
@@ -362,7 +363,8 @@ class BaseWorker(ABC):
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  # including SystemExit: a task must not end its worker
-            self._settle_failure(_UnwrittenFailure(task, error))
+            with HeldInterrupts():
+                self._settle_failure(_UnwrittenFailure(task, error))
         else:
             if task.id in self._unsettled.held:  # an overridden `report_result` has not settled it
                 self._settle_done(task, None)
@@ -457,7 +459,8 @@ class BaseWorker(ABC):
         token = CURRENT_CLAIM.set(CurrentClaim((self.store, self.queue_db), task.id, task.claimed.epoch))
         try:
             return self.error_handler.handle_error(task.id, error, task.attempt)
-        except Exception as hook_error:  # noqa: BLE001  # a handler of the user's; the task matters more
+        except BaseException as hook_error:  # noqa: BLE001  # a handler of the user's; the task matters more
+            contain(hook_error)
             error_handler.log_broken_hook("error_handler", hook_error)
             return ErrorHandler(self.store, self.settings.strategy).handle_error(task.id, error, task.attempt)
         finally:

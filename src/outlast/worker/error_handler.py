@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from outlast.classify import attach_failure, classify, failure_of
 from outlast.classify.rules import as_classifier
+from outlast.classify.safe_access import contain
 from outlast.decide.decision import DecisionReason, Defer, Fail, Retry
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
@@ -290,6 +291,8 @@ class ErrorHandler:
             attempt = standing.retry_count + 1
         judged = self._judge(error)
         reason = DecisionReason.EXHAUSTED if judged.retryable else DecisionReason.PERMANENT
+        if judged.failure.unreadable:
+            reason = DecisionReason.UNREADABLE
         return self._write(task_id, judged, Fail(reason), attempt)
 
     def _judge(self, error: BaseException) -> _JudgedError:
@@ -301,14 +304,15 @@ class ErrorHandler:
             describe = getattr(classifier, "get_error_metadata", None)
             facts = {"category": category, "retryable": retryable}
             metadata = ErrorClassifier().get_error_metadata(error) | facts if describe is None else describe(error)
-        except Exception as hook_error:  # noqa: BLE001  # a classifier of the user's; the error of the task matters more
+        except BaseException as hook_error:  # noqa: BLE001  # a classifier of the user's; the error of the task matters more
+            contain(hook_error)
             log_broken_hook("classifier", hook_error)
             plain = ErrorClassifier()
             failure, metadata = plain.classify(error), plain.get_error_metadata(error)
             retryable, category = failure.retryable, failure.category.value
         if category in set(Category):
             failure = failure.replace(category=Category(category), retryable=retryable)
-        retryable = retryable and isinstance(error, Exception)
+        retryable = retryable and issubclass(type(error), Exception)
         note = failure_note(failure, traceback_of(error))._replace(error_category=category)
         return _JudgedError(failure, retryable, category, metadata, note)
 
@@ -322,7 +326,8 @@ class ErrorHandler:
                 return once
             delay = self.retry_strategy.get_retry_delay(attempt)
             return RetryPolicy(max_attempts=once.max_attempts + 1, base_delay=delay, max_delay=delay, jitter=0.0)
-        except Exception as hook_error:  # noqa: BLE001  # a strategy of the user's; the error of the task matters more
+        except BaseException as hook_error:  # noqa: BLE001  # a strategy of the user's; the error of the task matters more
+            contain(hook_error)
             log_broken_hook("retry_strategy", hook_error)
             return once
 

@@ -10,11 +10,11 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
+from outlast.classify.safe_access import contained
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError, InvalidParametersError, PayloadError, ResourceNotFoundError
@@ -129,15 +129,17 @@ class etl_step(NamedTuple):  # noqa: N801  # a context manager is named like a f
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Mark the error, and let it propagate."""
-        if not isinstance(error, Exception):
+        if error is None or not issubclass(type(error), Exception):
             return
-        with suppress(Exception):  # the class may not allow new attributes
-            error.__outlast_step__ = self.name  # type: ignore[attr-defined]  # our attribute on a foreign object
-            note = f"at the step {self.name!r} of {self.record}"
-            if note not in getattr(error, "__notes__", ()):  # the same object may be raised again
-                error.add_note(note)
+        contained(None, self._mark, error)  # the class may not allow new attributes
         if self.on_error is not None:
             self.on_error()
+
+    def _mark(self, error: BaseException) -> None:
+        error.__outlast_step__ = self.name  # type: ignore[attr-defined]  # our attribute on a foreign object
+        note = f"at the step {self.name!r} of {self.record}"
+        if note not in getattr(error, "__notes__", ()):  # the same object may be raised again
+            error.add_note(note)
 
 
 class target_log_keys:  # noqa: N801  # the same
