@@ -7,14 +7,9 @@ first error of a program is classified nearly as fast as the others, and most pa
 import re
 from functools import cache
 
-from outlast.redact import redact
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-_SHORTEST_SECRET = 12
 
 
 @cache
@@ -50,9 +45,3 @@ def first_match(text: str, phrases: "Mapping[str, str]") -> re.Match[str] | None
             if match is not None:
                 return match
     return None
-
-
-def quote(text: str, span: tuple[int, int]) -> str:
-    """Return these words of a text in lowercase, for the name of a rule; a secret is masked while its case is known."""
-    words = text[slice(*span)]
-    return (redact(words) if any(len(word) >= _SHORTEST_SECRET for word in words.split()) else words).lower()

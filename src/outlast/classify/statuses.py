@@ -4,9 +4,9 @@ import re
 
 from outlast.classify.quota import judge_quota, quota_is_exhausted
 from outlast.classify.retry_after import allowance_is_exhausted
-from outlast.classify.safe_access import TEXT_LIMIT
+from outlast.classify.safe_access import TEXT_LIMIT, quote
 from outlast.failure import Category, Evidence
-from outlast.patterns import first_match, quote
+from outlast.patterns import first_match
 
 _C = Category
 

@@ -9,11 +9,11 @@ import unicodedata
 
 from outlast.classify.data_errors import DATA_TEXTS
 from outlast.classify.quota import judge_quota
-from outlast.classify.safe_access import TEXT_LIMIT
+from outlast.classify.safe_access import TEXT_LIMIT, quote
 from outlast.classify.statuses import REFUSAL, judge_status
 from outlast.classify.vendor_codes import code_in_text
 from outlast.failure import RETRYABLE, Category, Evidence
-from outlast.patterns import compiled, first_match, has_word, quote
+from outlast.patterns import compiled, first_match, has_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -168,11 +168,18 @@ class Monitor:
         self.store = store
         self.delivery = delivery
         self._cooling = cooling
-        self._client = client
+        self._open_client = client
+        if client is None and getattr(settings.fetch, "needs_client", True):
+            self._open_client = partial(
+                open_client,
+                cooling,
+                concurrency=settings.concurrency,
+                timeout=settings.timeout,
+                user_agent=user_agent,
+                allow_private=allow_private,
+            )
         self._lease = lease
         self._grace = grace
-        self._user_agent = user_agent
-        self._allow_private = allow_private
         self._stopping = threading.Event()
         self._complained: float | None = None
         self._threads = ThreadPoolExecutor(_STORE_THREADS, "outlast-monitor")
@@ -291,25 +298,8 @@ class Monitor:
 
         return stop_on_signals(asyncio.get_running_loop(), first, lambda: log.warning("second signal: ending at once"))
 
-    @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[Any]:
-        settings = self.settings
-        if self._client is None and not getattr(settings.fetch, "needs_client", True):
-            yield None
-            return
-        opened = (
-            open_client(
-                self._cooling,
-                concurrency=settings.concurrency,
-                timeout=settings.timeout,
-                user_agent=self._user_agent,
-                allow_private=self._allow_private,
-            )
-            if self._client is None
-            else self._client()
-        )
-        async with opened as client:
-            yield client
+    def _opened(self) -> AbstractAsyncContextManager[Any]:
+        return self._open_client() if self._open_client is not None else nullcontext()
 
     async def _take_part(self, cycle: Cycle, client: Any) -> CycleSummary | None:
         """Poll sources of a cycle until none is left; return None if the monitor stops before that."""
