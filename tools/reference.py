@@ -21,6 +21,7 @@ from outlast.classify import classifier, codes, statuses, texts
 from outlast.classify import codes as errnos
 from outlast.classify import codes as sqlstates
 from outlast.classify.libraries import FILES, entry_of, load
+from outlast.classify.quota import CERTAIN, PLAIN, UNLESS_SHORT
 from outlast.classify.retry_after import MAX_RETRY_AFTER_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -209,10 +210,13 @@ def classification() -> str:
         "## Words",
         f"Used last: regular expressions over the first {texts.TEXT_LIMIT} characters, in lower case.",
         *(
-            f"### Words: {category}\n\n```text\n" + "\n".join(lines) + "\n```"
-            for category, lines in texts.PHRASES.items()
+            f"### Words: {category}\n\n```text\n" + "\n".join(lines.values()) + "\n```"
+            for category, lines in {
+                Category.QUOTA_EXHAUSTED: {**CERTAIN, **UNLESS_SHORT, **PLAIN},
+                **texts.PHRASES,
+            }.items()
         ),
-        "### A status in a text\n\n```text\n" + "\n".join(texts.STATUS_PATTERNS) + "\n```",
+        "### A status in a text\n\n```text\n" + "\n".join(texts.STATUS_PATTERNS.values()) + "\n```",
     ]
     return "\n\n".join(parts) + "\n"
 

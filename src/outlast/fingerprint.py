@@ -125,7 +125,7 @@ _VARIABLE_PARTS: "tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], .
     ),
     (
         _DIGITS,
-        rf"(?<![\w.])(?:{_DATE})(?:(?:[t ,]| at |, ){_CLOCK})?(?!\w)|"
+        rf"(?<![\w.])(?=[\da-z])(?:{_DATE})(?:(?:[t ,]| at |, ){_CLOCK})?(?!\w)|"
         rf"(?<![\w:.])(?:{_CLOCK}|\d{{1,6}}:\d{{1,6}})(?![\w:])",
         "<time>",
     ),

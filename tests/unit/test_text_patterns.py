@@ -25,8 +25,8 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("username or password reset", "username and password are optional", "bad user and good password"),
         ),
         (
-            ("Invalid API key", "auth token expired", "API key not valid. Please pass a valid API key."),
-            ("invalid passwordless option", "the token table is empty", "password length is 12"),
+            ("Invalid API key", "auth token expired", "The password you entered is not correct"),
+            ("invalid passwordless option", "invalid token at line 3", "password length is 12"),
         ),
         (
             ("Host key is not trusted for host h", 'no pg_hba.conf entry for host "h"', "JWT expired"),
@@ -308,7 +308,7 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             ("Connection refused", "connection was closed"),
-            ("connection closed normally", "the connection is open", "a connecting flight was lost"),
+            ("connection closed normally", "connection string error in DSN", "a connecting flight was lost"),
         ),
         (
             ("connection to server at 'h' (10.0.0.1) refused", "connection to db lost", "connection to … refused"),
@@ -385,7 +385,7 @@ NAMES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ),
     (("QuotaExceeded", "PaymentRequired"), ("QuotaReader", "PaymentReceived", "Quotation")),
     (
-        ("AuthenticationError", "CredentialUnavailableError", "WrongPasswordConnectionError"),
+        ("LoginFailure", "CredentialUnavailableError", "WrongPasswordConnectionError"),
         ("AuthorNotFound", "SignatureReader", "TokenizerError"),
     ),
     (("Forbidden", "UnavailableForLegalReasons"), ("AccessLog", "PermissionGranted", "Denial")),

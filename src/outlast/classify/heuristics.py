@@ -76,7 +76,7 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
         Category.AUTHENTICATION,
         "Auth Unauthori Unauthenticated Invalid Expired Signature Credential HostKey Login Password",
         "Unauthori[sz]ed|Unauthenticated|NotAuthenticated|Auth(?:entication|orization)?(?:Error|Failed|Failure|Exception|Required)|"
-        "Invalid(?:Credentials?|Token|ApiKey|APIKey|Password)|(?:Token|Credentials?|Signature|Session)Expired|BadSignature|BadCredentials|HostKey(?:Not\\w+|Mismatch)|Expired(?:Token|Credentials?)|Login(?:Error|Required|Failed)|"
+        "Invalid(?:Credentials?|Token|ApiKey|APIKey|Password)|(?:Token|Credentials?|Signature|Session)Expired|BadSignature|BadCredentials|HostKey(?:Not\\w+|Mismatch)|Expired(?:Token|Credentials?)|Login(?:Error|Required|Fail(?:ed|ure))|"
         "Credentials?(?:Unavailable|NotAvailable)|WrongPassword|PasswordRequired",
     ),
     (

@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from itertools import islice
 
 from outlast.failure import Evidence, Origin
-from outlast.redact import redact
 
 TYPE_CHECKING = False
 
@@ -322,12 +321,3 @@ def errno_in_chain(error: BaseException) -> int | None:
 def _has_own_numbers(error: OSError) -> bool:
     """Return whether the class uses its own error numbers, as TLS and name resolution do."""
     return any(each.__name__ in {"SSLError", "gaierror", "herror"} for each in type(error).__mro__)
-
-
-_SHORTEST_SECRET = 12
-
-
-def quote(text: str, span: tuple[int, int]) -> str:
-    """Return these words of a text in lowercase, for the name of a rule; a secret is masked while its case is known."""
-    words = text[slice(*span)]
-    return (redact(words) if any(len(word) >= _SHORTEST_SECRET for word in words.split()) else words).lower()

@@ -4,9 +4,10 @@ import re
 
 from outlast.classify.quota import judge_quota, quota_is_exhausted
 from outlast.classify.retry_after import allowance_is_exhausted
-from outlast.classify.safe_access import TEXT_LIMIT, quote
+from outlast.classify.safe_access import TEXT_LIMIT
 from outlast.failure import Category, Evidence
 from outlast.patterns import first_match
+from outlast.redact import redact
 
 _C = Category
 
@@ -58,11 +59,19 @@ REFUSAL: dict[str, str] = {
     "auth": r"(?<!temporary )auth(?:entication)? (?:failed|failure|error|required|is required|rejected|refused|denied)|unauthori[sz]ed|not authori[sz]ed|authori[sz]ation (?:failed|violation)",
     "log access permission": r"log ?(?:in|on) (?:was |has been )?(?:failed|incorrect|denied|refused|rejected)|(?:access|logon|login|permission) denied for (?:user|login)|permission denied \(publickey",
     "password": r"(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|email) ?(?:or|and|/|-) ?password|user ?name (?:and|or) password (?:not accepted|(?:you entered )?(?:is|was|are) (?:invalid|incorrect|wrong))",
-    "key credential password token": r"(?:invalid|incorrect|wrong|bad|expired|revoked) (?:\w+ )?(?:api[ _-]?key|credentials?|token|password)|"
-    r"(?:api[ _-]?key|credentials?|token|password)\b[\w ]{0,12}\b(?:invalid|incorrect|expired|revoked|rejected|not valid|do(?:es)? not match)",
+    "key credential password token": r"(?:invalid|incorrect|wrong|bad|expired|revoked) (?:\w+ )?(?:api[ _-]?key|credentials?|token(?! (?:at|in|near|on) )|password)|"
+    r"(?:api[ _-]?key|credentials?|token(?! (?:at|in|near|on) )|password)\b[\w ]{0,16}\b(?:invalid|incorrect|expired|revoked|rejected|not valid|not correct|do(?:es)? not match)",
     "invalid_grant jwt host pg_hba": r"invalid_grant|jwt expired|host key (?:is not|not) trusted|host key verification failed|no pg_hba\.conf entry",
 }
 """Lowercase texts that refuse credentials: the only words that make a lost connection or a 5xx permanent."""
+
+_SHORTEST_SECRET = 12
+
+
+def quote(text: str, span: tuple[int, int]) -> str:
+    """Return these words of a text in lowercase, for the name of a rule; a secret is masked while its case is known."""
+    words = text[slice(*span)]
+    return (redact(words) if any(len(word) >= _SHORTEST_SECRET for word in words.split()) else words).lower()
 
 
 def refusal_in(text: str) -> str | None:

@@ -9,8 +9,8 @@ import unicodedata
 
 from outlast.classify.data_errors import DATA_TEXTS
 from outlast.classify.quota import judge_quota
-from outlast.classify.safe_access import TEXT_LIMIT, quote
-from outlast.classify.statuses import REFUSAL, judge_status
+from outlast.classify.safe_access import TEXT_LIMIT
+from outlast.classify.statuses import REFUSAL, judge_status, quote
 from outlast.classify.vendor_codes import code_in_text
 from outlast.failure import RETRYABLE, Category, Evidence
 from outlast.patterns import compiled, first_match, has_word
@@ -115,7 +115,7 @@ PHRASES: dict[Category, dict[str, str]] = {
         "service temporar": r"(?<!not )(?<!not a )temporar(?:il)?y (?:un ?available|unable|failure(?! in name)|error|overloaded|down|busy)|service (?:is )?(?:temporarily |currently )?unavailable",
         "server": r"internal server error|\A\W*server error|(?:an?|the|with|returned|received|unexpected|remote|upstream|http|unknown|\d{3}) server error|server error(?<=[:(,;-] server error)",
         "backend gateway maintenance overloaded": r"bad gateway|gateway time-?out|backend error|overloaded(?<!no matching overloaded)(?! (?:function|method|operator|constructor|signature|variant))|under maintenance",
-        "try": r"(?<!not )(?<!never )(?<!and )(?:re)?try(?: your request)?(?: again)? (?:later|soon|shortly|(?:in|after) (?:an?|some|\d[\w.]*))|(?<!not )(?<!never )(?<!and )retry (?:your|the|this) (?:request|operation|transaction)",
+        "try": r"(?=(?:re)?try )(?<!not )(?<!never )(?<!and )(?:(?:re)?try(?: your request)?(?: again)? (?:later|soon|shortly|(?:in|after) (?:an?|some|\d[\w.]*))|retry (?:your|the|this) (?:request|operation|transaction))",
         "went error wait": r"(?:something went wrong|(?:unexpected|unknown|internal) error|wait\b[\w ]{0,20} and)[\w ]{0,20}[.,:;!-]{0,2} (?:please )?(?:try again|retry)",
         "available connections": r"maximum connections exceeded|no (?:servers?|nodes?|workers?|brokers?|replicas?|backends?|responders?) (?:is |are )?available",
         "server temporary unavailable": r"(?<!not a )temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
@@ -127,7 +127,7 @@ PHRASES: dict[Category, dict[str, str]] = {
         "time": r"\A\W*time-?out(?=\s*(?:\Z|[:.!,(-]))|(?<=[:(,;-] )time-?out(?=\W*\Z)",
         "deadline eai_again enotfound listener socket such": r"deadline exceeded|no such host|enotfound|eai_again|socket hang up|no listener",
         "authority certificate expired signed trusted verification verify": r"(?:x509|certificate)\b[\w :]{0,30}\b(?:expired|verify failed|verification failed|not trusted|unknown authority|self[- ]signed)|bad certificate",
-        "connection": r"connection\b[\w ]{0,30}\b(?:refused|reset|aborted|closed(?! (?:normally|cleanly|successfully))|lost|dropped|broken|failed|error|terminated|timed out|interrupted)",
+        "connection": r"connection\b(?! (?:string|name|id|parameter)\b)[\w ]{0,30}\b(?:refused|reset|aborted|closed(?! (?:normally|cleanly|successfully))|lost|dropped|broken|failed|error|terminated|timed out|interrupted)",
         "refused reset closed lost timed": r"connection (?:to|from|with|at) [\w \"'()@/:.\u2026-]{1,60}\b(?:refused|reset|closed|lost|timed out)",
         "econn etimedout epipe unreach eai_again err_": r"econn(?:reset|refused|aborted)|etimedout|epipe|ehostunreach|enetunreach|eai_again|err_(?:connection|name_not|timed_out|ssl|network)\w*",
         "broken closed connect lost reset socket": r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|server disconnected|closed (?:the )?connection|lost connection|socket is closed",
