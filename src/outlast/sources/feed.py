@@ -1,30 +1,42 @@
 """The fetcher for feeds (RSS, Atom and RDF by feedparser), which finds the new entries."""
 
 import asyncio
-import calendar
 import hashlib
-import io
 import json
+import os
 import re
+import signal
+import sys
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any, NamedTuple
-from xml.sax import SAXException
+from weakref import WeakKeyDictionary
 
 from outlast.errors import ConfigError, ContentError
 from outlast.ports.source_rows import Source
+from outlast.sources.feed_parser import MOST_MEMORY, OUT_OF_MEMORY, ParsedEntry, ParsedFeed, parse_feed
 from outlast.sources.fetchers import Entry, Fetched, SourceResponse, download, web_charset
 
 __all__ = ["Feed", "fetch_feed"]
 
 _REMEMBERED = 1_000  # entries, including those that are no longer in the feed; of a longer feed, all entries
-_MOST_ENTRIES = 10_000  # entries of one feed; the rest is ignored
 _DIGEST = 16  # hexadecimal digits stored for an entry
 _XML_DECLARATION = re.compile(
     rb"^\s{0,100}<\?xml[^>]{0,200}?encoding\s{0,10}=\s{0,10}[\"']([^\"'>]{0,60})[\"'][^>]{0,100}\?>"
 )
 _PAGE = re.compile(rb"^\s{0,1000}<(?:!doctype\s{1,10})?html", re.IGNORECASE)
+
+# A feed of up to 2 KiB costs the parser at most half a second, whatever is in it. Longer ones are parsed in a child
+# process, which costs 0.1 s more; honest ones need about a second of CPU time for a megabyte.
+_SHORT = 2 * 1024
+_LONG = 1024 * 1024
+_CHILDREN, _SLOW_CHILDREN = max(8, os.cpu_count() or 1), 2  # at once; the latter for long feeds and failing sources
+_CPU_SECONDS, _BYTES_PER_SECOND, _MOST_CPU_SECONDS = 2, 250_000, 20
+_FLOOD = 50_000  # entries
+_FOREIGN_SIGNALS = frozenset({1, 2, 9, 15})  # SIGHUP, SIGINT, SIGKILL, SIGTERM come from outside
+_slots: "WeakKeyDictionary[Any, tuple[asyncio.Semaphore, asyncio.Semaphore]]" = WeakKeyDictionary()  # by event loop
 
 
 class Feed(NamedTuple):
@@ -53,14 +65,15 @@ async def fetch_feed(source: Source, client: Any) -> Fetched:
 
     Raises:
         ConfigError: If feedparser is not installed.
-        ContentError: If the response is not a feed.
-        Exception: Any error that `read` raises.
+        ContentError: If the response is not a feed, or the parser needs too much CPU time or memory for it.
+        Exception: Any error that `download` raises.
     """
-    parser = _feedparser()
+    if find_spec("feedparser") is None:
+        raise ConfigError("feeds need one more package: pip install 'outlast[feeds]'")
     answer = await download(client, source)
     if answer.not_modified:
         return Fetched(not_modified=True, http_status=answer.status)
-    feed, digest = await asyncio.to_thread(_parse_feed, parser, answer)
+    feed, digest = await asyncio.to_thread(_feed_of, await _parsed(source, answer), answer)
     seen = _seen_digests(source.memory)
     named = [(_short_digest(entry.id), entry) for entry in feed.entries]
     return Fetched(
@@ -74,45 +87,88 @@ async def fetch_feed(source: Source, client: Any) -> Fetched:
     )
 
 
-def _feedparser() -> Any:
-    try:
-        import feedparser  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise ConfigError("feeds need one more package: pip install 'outlast[feeds]'") from error
-    return feedparser
-
-
-def _parse_feed(parser: Any, answer: SourceResponse) -> tuple[Feed, str]:
-    """Return the feed, and the hash of its entries."""
+async def _parsed(source: Source, answer: SourceResponse) -> ParsedFeed:
     if not answer.body.strip():
         raise ContentError("the response is not a feed: it is empty")
-    headers = {"content-location": answer.url, "content-type": _content_type(answer)}
+    if answer.body.count(b"<item") + answer.body.count(b"<entry") > _FLOOD:
+        raise ContentError(f"the feed has more than {_FLOOD:,} entries")
+    body, content_type = await asyncio.to_thread(lambda: (_without_strange_charset(answer.body), _content_type(answer)))
+    headers = {"content-location": answer.url, "content-type": content_type}
+    if _is_short(body, content_type):
+        return await asyncio.to_thread(parse_feed, body, headers)
+    quick, slow = _slots.setdefault(
+        asyncio.get_running_loop(), (asyncio.Semaphore(_CHILDREN), asyncio.Semaphore(_SLOW_CHILDREN))
+    )
+    async with slow if len(body) > _LONG or source.consecutive_failures else quick:
+        return await _parsed_in_child(body, headers)
+
+
+def _is_short(body: bytes, content_type: str) -> bool:
+    """Return whether the parser reads a short text: no entities that expand, and not in a charset that hides them."""
+    is_utf_8 = content_type.endswith("charset=utf-8") and _is_utf_8(body)
+    return len(body) <= _SHORT and is_utf_8 and b"<!ENTITY" not in body
+
+
+async def _parsed_in_child(body: bytes, headers: dict[str, str]) -> ParsedFeed:
+    """Parse a feed in a child process, which is killed if this is cancelled."""
+    seconds = min(_CPU_SECONDS + len(body) // _BYTES_PER_SECOND, _MOST_CPU_SECONDS)
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "outlast.sources.feed_parser", str(seconds)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, map(str, sys.path)))},
+        start_new_session=True,  # Ctrl-C is for this process alone
+    )
     try:
-        # A stream, because the parser would open text as a URL or a file name.
-        parsed = parser.parse(
-            io.BytesIO(_without_strange_charset(answer.body)),
-            response_headers=headers,
-            sanitize_html=True,
-            resolve_relative_uris=True,
-        )
-    except Exception as error:  # any error of the parser
-        raise ContentError(f"the response is not a readable feed: {type(error).__name__}") from error
+        written, complaint = await child.communicate(json.dumps(headers).encode() + b"\n" + body)
+    finally:
+        if child.returncode is None:
+            with suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+    _check_exit(child.returncode or 0, seconds, complaint)
+    reply = await asyncio.to_thread(json.loads, written)
+    if isinstance(reply, str):
+        raise ContentError(reply)
+    parsed = ParsedFeed(*reply)
+    return parsed._replace(entries=[ParsedEntry(*each) for each in parsed.entries])
+
+
+class ParserEndedError(Exception):
+    """The parser's process ended for a reason that is not in the feed."""
+
+    outlast_category = "system"
+
+
+def _check_exit(code: int, seconds: int, complaint: bytes) -> None:
+    if code == OUT_OF_MEMORY:
+        raise ContentError(f"the feed needs more than {MOST_MEMORY // 1024**2} MiB of memory to parse")
+    if sys.platform != "win32" and code == -signal.SIGXCPU:
+        raise ContentError(f"the feed needs more than {seconds} s of CPU time to parse")
+    if code > 0 or -code in _FOREIGN_SIGNALS:
+        last_line = complaint.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
+        raise ParserEndedError(f"the process of the feed parser ended with exit code {code}: {last_line}".rstrip(": "))
+    if code < 0:
+        raise ContentError(f"the feed made the parser crash (signal {-code})")
+
+
+def _feed_of(parsed: ParsedFeed, answer: SourceResponse) -> tuple[Feed, str]:
+    """Return the feed, and the hash of its entries."""
     _check(parsed, answer)
-    raw = parsed.entries[:_MOST_ENTRIES]
-    entries = _distinct_entries([_entry(each) for each in raw])
-    prints = sorted(_entry_digest(entry, each) for entry, each in zip(entries, raw, strict=True))
+    entries = _distinct_entries([_entry(each) for each in parsed.entries])
+    prints = sorted(_entry_digest(entry, each) for entry, each in zip(entries, parsed.entries, strict=True))
     whole = hashlib.sha256("".join(dict.fromkeys(prints)).encode()).hexdigest()
     unique = tuple({entry.id: entry for entry in reversed(entries)}.values())[::-1]
-    return Feed(_text(parsed.feed, "title"), _text(parsed.feed, "link"), unique), whole
+    return Feed(parsed.title, parsed.link, unique), whole
 
 
 def _content_type(answer: SourceResponse) -> str:
-    """Return the content type of the headers, without a charset that is wrong, such as the default of a server."""
-    kind = answer.headers.get("content-type", "").partition(";")[0].strip() or "application/xml"
+    """Return a content type with the charset of the headers, unless that is wrong, such as the default of a server."""
     match = _XML_DECLARATION.match(answer.body)
     known = "utf-8" if match is None else web_charset(match[1].decode("latin-1"))
     name = "utf-8" if known == "utf-8" and _is_utf_8(answer.body) else answer.encoding
-    return f"{kind}; charset={name}" if name else kind
+    return f"application/xml; charset={name}" if name else "application/xml"  # for others, the parser ignores it
 
 
 def _is_utf_8(body: bytes) -> bool:
@@ -131,26 +187,23 @@ def _without_strange_charset(body: bytes) -> bytes:
     return body[match.end() :]
 
 
-def _check(parsed: Any, answer: SourceResponse) -> None:
+def _check(parsed: ParsedFeed, answer: SourceResponse) -> None:
     """Raise if the response is not a feed. A malformed feed that has entries is accepted."""
-    version, trouble = parsed.get("version", ""), parsed.get("bozo_exception")
-    if not version and (not parsed.entries or _PAGE.match(answer.body)):
+    if not parsed.version and (not parsed.entries or _PAGE.match(answer.body)):
         kind = answer.headers.get("content-type", "").partition(";")[0][:60] or "no content type"
         page = "a web page" if _PAGE.match(answer.body) else "neither RSS nor Atom"
         raise ContentError(f"the response is not a feed: it is {page} ({kind})")
-    if not parsed.entries and isinstance(trouble, SAXException):
-        raise ContentError(f"the feed is broken and has no readable entry: {trouble.getMessage()}")
+    if not parsed.entries and parsed.trouble is not None:
+        raise ContentError(f"the feed is broken and has no readable entry: {parsed.trouble}")
 
 
-def _entry(raw: Any) -> Entry:
-    title, link, summary = _text(raw, "title"), _text(raw, "link"), _summary(raw)
-    name = _text(raw, "id") or link or title
+def _entry(parsed: ParsedEntry) -> Entry:
     return Entry(
-        id=name or _short_digest(_dates(raw) + summary),
-        title=title,
-        link=link,
-        published=_published(raw),
-        summary=summary,
+        id=parsed.id or parsed.link or parsed.title or _short_digest(parsed.dates + parsed.summary),
+        title=parsed.title,
+        link=parsed.link,
+        published=parsed.published,
+        summary=parsed.summary,
     )
 
 
@@ -165,34 +218,8 @@ def _distinct_entries(entries: list[Entry]) -> list[Entry]:
     ]
 
 
-def _text(raw: Any, name: str) -> str:
-    value = dict.get(raw, name)  # the parser's own lookup tries other names too
-    return value.strip() if isinstance(value, str) else ""
-
-
-def _summary(raw: Any) -> str:
-    if summary := _text(raw, "summary"):
-        return summary
-    return next((text for each in raw.get("content", ()) if (text := _text(each, "value"))), "")
-
-
-def _dates(raw: Any) -> str:
-    return f"{_text(raw, 'published')} {_text(raw, 'updated')}"
-
-
-def _published(raw: Any) -> str | None:
-    for name in ("published", "updated"):
-        if text := _text(raw, name):
-            parsed: Any = dict.get(raw, f"{name}_parsed")
-            try:
-                return datetime.fromtimestamp(calendar.timegm(parsed), UTC).isoformat()
-            except (TypeError, ValueError, OverflowError, OSError):  # not a valid date
-                return text
-    return None
-
-
-def _entry_digest(entry: Entry, raw: Any) -> str:
-    text = json.dumps([entry.id, entry.title, entry.link, _dates(raw), entry.summary])
+def _entry_digest(entry: Entry, parsed: ParsedEntry) -> str:
+    text = json.dumps([entry.id, entry.title, entry.link, parsed.dates, entry.summary])
     return hashlib.sha256(text.encode()).hexdigest()
 
 

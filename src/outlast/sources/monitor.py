@@ -39,29 +39,27 @@ from outlast.sources.poller import ObservingClose, ObservingPoller, Poller, Poll
 _SINGLE_ATTEMPT = RetryPolicy(max_attempts=1, retry_on=RETRYABLE)  # the monitor retries itself, without holding a slot
 
 
-def open_client(
-    cooling: CooldownTracker, *, concurrency: int, timeout: float, user_agent: str | None, allow_private: bool = False
-) -> Any:
+def open_client(cooling: CooldownTracker, settings: PollSettings, agent: str | None, *, allow_private: bool) -> Any:
     """Return an AsyncClient of httpx2, or of httpx if only that is installed.
 
     Args:
         cooling: The cooldowns of hosts.
-        concurrency: Connections at once.
-        timeout: Seconds for each step of a request.
-        user_agent: The User-Agent header; None for that of Outlast.
+        settings: Its `concurrency` limits the connections, its `timeout` each step of a request.
+        agent: The User-Agent header; None for that of Outlast.
         allow_private: Whether redirects may lead to addresses that are not public.
 
     Raises:
         ConfigError: If neither is installed.
     """
     library = _httpx_module()
-    limits = library.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
+    at_once = settings.concurrency
+    limits = library.Limits(max_connections=at_once, max_keepalive_connections=at_once)
     sender = library.AsyncHTTPTransport(limits=limits) if allow_private else PublicRedirects(library, limits)
     return library.AsyncClient(
         transport=AsyncRetryTransport(sender, policy=_SINGLE_ATTEMPT, cooling=cooling, patience=0.0),
-        timeout=timeout,
+        timeout=settings.timeout,
         follow_redirects=True,
-        headers={"User-Agent": user_agent or f"outlast/{outlast.__version__}"},
+        headers={"User-Agent": agent or f"outlast/{outlast.__version__}"},
         event_hooks={"request": [mark_first_hop]},
     )
 
@@ -170,14 +168,7 @@ class Monitor:
         self._cooling = cooling
         self._open_client = client
         if client is None and getattr(settings.fetch, "needs_client", True):
-            self._open_client = partial(
-                open_client,
-                cooling,
-                concurrency=settings.concurrency,
-                timeout=settings.timeout,
-                user_agent=user_agent,
-                allow_private=allow_private,
-            )
+            self._open_client = partial(open_client, cooling, settings, user_agent, allow_private=allow_private)
         self._lease = lease
         self._grace = grace
         self._stopping = threading.Event()
