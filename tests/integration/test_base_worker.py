@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import outlast
+from hostile_errors import TABLE, hostile
 from integration.seed_places import Worker, fails, opened
 from outlast.errors import ConfigError, NetworkError, QuotaExhaustedError, ResourceNotFoundError
 from outlast.ports.rows import Reason, Status
@@ -60,6 +61,29 @@ def test_errors_in_tasks_never_end_the_loop(queue):
     assert sorted(counted) == ["tasks_done", "tasks_done", "tasks_failed", "tasks_failed", "tasks_retried"]
     assert {each.original_task_id for each in queue.letters()} == set(numbers[1:3])
     assert queue.letters()[0].worker_id.startswith("w1:")
+
+
+def test_errors_that_raise_while_they_are_read_are_dead_letters(queue):
+    """In another thread: in the main thread the interrupts among them end the loop, as Ctrl-C does."""
+    expected = {queue.add(): each for each in TABLE}
+    worker = Worker(queue, fails(*(hostile(*each) for each in TABLE)))
+
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    thread.join(120)
+
+    assert not thread.is_alive()
+    for letter in queue.letters():
+        each = expected.pop(letter.original_task_id)
+        assert letter.reason in each.reasons, each
+    assert not expected
+
+
+def test_an_interrupt_of_the_error_ends_the_loop_after_the_attempt_is_recorded(memory):
+    number = memory.add()
+    with pytest.raises(KeyboardInterrupt):
+        Worker(memory, fails(hostile("__str__", "KeyboardInterrupt"))).run()
+    assert (memory.task(number).status, memory.letters()[0].reason) == (Status.FAILED, Reason.UNREADABLE)
 
 
 def test_attempts_run_out(queue):

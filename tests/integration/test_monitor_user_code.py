@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import outlast
+from hostile_errors import TABLE, hostile
 from integration.monitoring import KINDS, QUICK, add, alerts, feed, new_url, opened, outcomes
 from outlast.errors import ConfigError
 from outlast.ports.source_rows import NewSource, SourceChange
@@ -130,6 +131,27 @@ def test_whatever_a_fetcher_raises_is_that_sources_alone(way, error):
         failed = [number for number in numbers if number % 4 == 0]
         assert {app.sources.get(number).consecutive_failures for number in failed} == {1}
         assert app.sources.health()["warning"] == 10
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_errors_that_raise_while_they_are_read_count_as_unknown(way):
+    """Also on the event loop, where a monitor handles Ctrl-C as a signal."""
+    with opened("memory://") as app:
+        numbers = add(app, [f"http://h{each}.example/" for each in range(3 * len(TABLE))])
+        bad = dict(zip(numbers, TABLE, strict=False))
+
+        def fetch(source):
+            if source.id in bad:
+                raise hostile(*bad[source.id])
+            return "content"
+
+        async def fetch_async(source):
+            return fetch(source)
+
+        cycle = app.monitor(QUICK, fetch=fetch if way == "sync" else fetch_async).cycle().cycle
+        assert (cycle.polled, cycle.changed, cycle.failed) == (3 * len(TABLE), 2 * len(TABLE), len(TABLE))
+        failed = [app.sources.get(number) for number in bad]
+        assert {(each.last_failure["category"], each.consecutive_failures) for each in failed} == {("unknown", 1)}
 
 
 NONSENSE = [

@@ -137,7 +137,6 @@ class TestEveryMemberAndKind:
         error = hostile(member, kind)
         found = in_thread(task_failure_of, error, POLICY)
         assert json.loads(json.dumps(found.to_dict()))["failure"]["exception_name"] == "HostileError"
-        assert in_thread(is_out_of_memory, error) is False
 
     def test_functions_that_ask_the_error(self, member, kind):
         error, asked = hostile(member, kind), []
@@ -159,35 +158,41 @@ class TestEveryMemberAndKind:
 
 @pytest.mark.parametrize("member", READ)
 @pytest.mark.parametrize("form", ["sync", "async", "block"])
-def test_an_interrupt_in_the_main_thread_is_raised_after_the_attempt_is_recorded(member, form):
-    error, seen = hostile(member, "KeyboardInterrupt"), []
-    guard = outlast.resource(f"main {member} {form}", breaker=ONCE, max_concurrency=1)
-    policy = POLICY.replace(resource=guard.name)
-
-    def call():
-        raise error
-
-    async def call_async():
-        raise error
-
-    def block():
-        for attempt in outlast.attempts(policy):
-            with attempt:
-                raise error
-
-    ways = {
-        "sync": outlast.retry(policy)(call),
-        "async": lambda: asyncio.run(outlast.retry(policy)(call_async)()),
-        "block": block,
-    }
-    end = outlast.subscribe(seen.append, events.AttemptFailed, events.GaveUp)
-    try:
-        assert isinstance(outcome_of(ways[form]), KeyboardInterrupt)
-    finally:
-        end()
-    if seen:  # otherwise the breaker has asked the error before, and the attempt ended with the interrupt
+class TestInterruptInTheMainThread:
+    def test_it_is_raised_after_the_attempt_is_recorded(self, member, form):
+        seen = []
+        end = outlast.subscribe(seen.append, events.AttemptFailed, events.GaveUp)
+        try:
+            assert isinstance(outcome_of(self.calls(member, POLICY)[form]), KeyboardInterrupt)
+        finally:
+            end()
         assert [type(each) for each in seen] == [events.AttemptFailed, events.GaveUp]
-    assert guard.running == 0
+        assert seen[1].reason == "unreadable"
+
+    def test_a_breaker_gets_its_permit_back_before(self, member, form):
+        guard = outlast.resource(f"main {member} {form}", breaker=ONCE, max_concurrency=1)
+        calls = self.calls(member, POLICY.replace(resource=guard.name))
+        assert isinstance(outcome_of(calls[form]), KeyboardInterrupt)
+        assert (guard.running, guard.breaker.state) == (0, "closed")
+
+    @staticmethod
+    def calls(member, policy):
+        error = hostile(member, "KeyboardInterrupt")
+
+        @outlast.retry(policy)
+        def call():
+            raise error
+
+        @outlast.retry(policy)
+        async def call_async():
+            raise error
+
+        def block():
+            for attempt in outlast.attempts(policy):
+                with attempt:
+                    raise error
+
+        return {"sync": call, "async": lambda: asyncio.run(call_async()), "block": block}
 
 
 @pytest.mark.parametrize("read", [outlast.classify, outlast.explain, traceback_of])
@@ -299,15 +304,16 @@ def test_large_errors_take_bounded_time_and_memory(name):
         "log": lambda: JsonFormatter().format(record),
     }
     for way, read in ways.items():
-        tracemalloc.start()
         began = time.thread_time()
+        read()
+        assert time.thread_time() - began < 10, way
+    for way in ("classify", "chain"):  # what the others consist of; measuring is slow
+        tracemalloc.start()
         try:
-            read()
-            peak = tracemalloc.get_traced_memory()[1]
+            ways[way]()
+            assert tracemalloc.get_traced_memory()[1] < 32 * 2**20, way
         finally:
             tracemalloc.stop()
-        assert time.thread_time() - began < 20, way
-        assert peak < 32 * 2**20, way
     assert len(traceback_of(error, chain=True)) <= TRACEBACK_LIMIT + 100
 
 

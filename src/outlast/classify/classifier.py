@@ -21,7 +21,7 @@ from functools import partial
 from importlib import import_module
 
 from outlast import clock, errors
-from outlast.classify import heuristics, texts, vendor_codes
+from outlast.classify import heuristics, safe_access, texts, vendor_codes
 from outlast.classify.chain import causes_of, context_of, leaves_of, links_of
 from outlast.classify.codes import judge_evidence, name_of_errno
 from outlast.classify.exception_info import ExceptionInfo, exception_info
@@ -35,15 +35,7 @@ from outlast.classify.retry_after import (
     wait_seconds,
     words_of,
 )
-from outlast.classify.safe_access import (
-    class_name,
-    contain,
-    contained,
-    read_response,
-    safe_getattr,
-    shown_text,
-    text_of,
-)
+from outlast.classify.safe_access import read_response, safe_getattr, text_of
 from outlast.classify.statuses import refusal_in
 from outlast.failure import RETRYABLE, UNREADABLE, Category, Evidence, Failure, Origin, location_of
 from outlast.redact import Redactor, redact
@@ -168,7 +160,6 @@ def read_stated_category(error: BaseException) -> tuple[Category, Evidence] | No
 NOTHING_MATCHED = "nothing matched"
 """The rule of a failure that no rule matched."""
 _UNREADABLE_TEXTS = "its texts could not be read"
-_read_traceback = BaseException.__dict__["__traceback__"].__get__  # without code of the error
 _CACHE_LIMIT = 2048
 _NAME_LIMIT = 200
 _UNWRAP_LIMIT = 8
@@ -176,7 +167,7 @@ _CODE_LIMIT = 100
 _RULE_LIMIT = 200
 _RULE_TEXT_LIMIT = 16_384
 _WEAK_CAUSES = 8  # of which names and words are read
-_GROUP_LIMIT = 64  # leaves of a group that are read; an eighth in a group of causes
+_GROUP_LIMIT = 64  # leaves of a group that are read; a quarter of a group within a cause
 _LINK_LIMIT = 512  # causes of the leaves of a group that are read in all
 _CATEGORIES_WITH_WAIT = RETRYABLE | {Category.QUOTA_EXHAUSTED}
 _CATEGORIES_WITH_WAIT_IN_WORDS = frozenset({Category.RATE_LIMIT, Category.API_TEMPORARY, Category.QUOTA_EXHAUSTED})
@@ -243,10 +234,8 @@ class Classifier:
             if issubclass(kind, _SUBJECTS):
                 return self._decisive(subject)[1]
         except BaseException as raised:  # noqa: BLE001  # a hostile object must not break the error handling
-            contain(raised)
-            return Failure(
-                Category.UNKNOWN, retryable=False, exception_name=class_name(subject)[:_NAME_LIMIT], rule=UNREADABLE
-            )
+            safe_access.contain(raised)
+            return _unreadable(subject, raised)
         raise TypeError(
             f"classify takes an exception or an Evidence, not {kind.__name__}; read a response with evidence_of"
         )
@@ -399,7 +388,7 @@ class Classifier:
     def _by_group(self, group: BaseException, via: str, depth: int) -> "Iterator[Reading]":
         """Yield the reading of the worst leaf of a group; causes of leaves are not followed, so that a cycle ends."""
         readings = []
-        for leaf in leaves_of(group)[: _GROUP_LIMIT >> 3 * depth or 1]:
+        for leaf in leaves_of(group)[: _GROUP_LIMIT >> 2 * depth or 1]:
             found = next(self._by_type(leaf, "", depth), None) if isinstance(leaf, Exception) else _CONTROL_FLOW
             readings.append(found or next(iter(_permanent_first(self._weak_readings(leaf, ""))), _UNKNOWN))
         if any(reading is not _UNKNOWN for reading in readings):
@@ -481,8 +470,8 @@ class Classifier:
         try:
             return self._read_texts(subject, reading)
         except BaseException as raised:  # noqa: BLE001  # a hostile object must not break the error handling
-            contain(raised)
-            name = class_name(subject)[:_NAME_LIMIT]
+            safe_access.contain(raised)
+            name = safe_access.class_name(subject)[:_NAME_LIMIT]
             return {"code": None, "exception_name": name, "message": "", "rule": _UNREADABLE_TEXTS, "location": ""}
 
     def _read_texts(self, subject: BaseException | Evidence, reading: Reading) -> "dict[str, str | None]":
@@ -499,8 +488,8 @@ class Classifier:
             shown = f"HTTP {subject.http_status}" if subject.http_status else code
             message = subject.message or shown or ""
         else:
-            name, traceback = type(subject).__name__, _read_traceback(subject)
-            message = shown_text(subject)
+            name, traceback = type(subject).__name__, safe_access.read_traceback(subject)
+            message = safe_access.shown_text(subject)
         return {
             "code": code,
             "exception_name": name
@@ -510,6 +499,15 @@ class Classifier:
             "rule": rule,
             "location": location_of(traceback),
         }
+
+
+def _unreadable(subject: BaseException | Evidence, raised: BaseException) -> Failure:
+    name = safe_access.class_name(subject)[:_NAME_LIMIT]
+    return Failure(
+        Category.UNKNOWN, retryable=False, exception_name=name, rule=UNREADABLE,
+        message=f"it cannot be read: its own code raised {safe_access.class_name(raised)[:_NAME_LIMIT]}",
+        location=location_of(safe_access.read_traceback(subject)) if issubclass(type(subject), BaseException) else "",
+    )  # fmt: skip
 
 
 _PUNCTUATION = dict.fromkeys(map(ord, "_.-:"))
@@ -643,7 +641,7 @@ def failure_of(error: BaseException) -> Failure:
 
     Whoever lets a classified error go on leaves the failure on it with `attach_failure`.
     """
-    attached = contained(None, getattr, error, "__outlast_failure__", None)
+    attached = safe_access.contained(None, getattr, error, "__outlast_failure__", None)
     if isinstance(attached, _AttachedFailure) and attached.classifier is _default:
         return attached.failure
     return _default.classify(error)
@@ -651,7 +649,7 @@ def failure_of(error: BaseException) -> Failure:
 
 def attach_failure(error: BaseException, failure: Failure) -> None:
     """Leave the failure on an error that goes on, for `failure_of`; an error that takes no attribute is left alone."""
-    contained(None, setattr, error, "__outlast_failure__", _AttachedFailure(_default, failure.settled()))
+    safe_access.contained(None, setattr, error, "__outlast_failure__", _AttachedFailure(_default, failure.settled()))
 
 
 class _AttachedFailure:

@@ -107,6 +107,8 @@ HEADER_LIMIT = 2048
 
 
 _read_class_name = type.__dict__["__name__"].__get__
+read_traceback = BaseException.__dict__["__traceback__"].__get__
+"""Return the traceback of an error without running its code."""
 _WAIT_HEADERS = frozenset({"retry-after", "date", "backoff"})
 _CREDENTIAL_NAMES = (
     "api[_-]?key|key|access[_-]?key|access[_-]?token|auth[_-]?token|id[_-]?token|token|auth|application_?id|app_?id|"
@@ -212,8 +214,7 @@ def shown_text(error: object) -> str:
 
 def class_name(thing: object) -> str:
     """Return the real name of the class, whatever its metaclass says."""
-    name: str = _read_class_name(type(thing))
-    return name
+    return str(_read_class_name(type(thing)))
 
 
 def status_of(value: object) -> int | None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from outlast import clock
 from outlast.classify import attach_failure, failure_of
-from outlast.classify.safe_access import contain
 from outlast.decide.decision import Defer, Place
 from outlast.errors import CoolingDownError, ResourceUnavailableError
 from outlast.failure import Category, Failure
@@ -302,8 +301,7 @@ class RequestAttempts:
         """Return whether the policy retries such a response; any other is returned to the caller."""
         try:
             return self.settings.policy.retries(error, failure)
-        except BaseException as raised:  # noqa: BLE001  # a predicate of the user's; the loop logs it
-            contain(raised)
+        except Exception:  # noqa: BLE001  # a predicate of the user's; the loop logs it
             return True
 
     def may_repeat(self, error: Exception) -> bool:

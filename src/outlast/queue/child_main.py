@@ -37,7 +37,7 @@ from outlast.run.signals import set_handlers
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from outlast.decide.policy import RetryPolicy
 
@@ -111,10 +111,6 @@ def memory_limit(memory: float | None) -> Iterator[MemoryAllowance | None]:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error, or one of its causes, means out of memory; a new thread needs memory too."""
-    return contained(False, _has_memory_error, error)  # noqa: FBT003  # the default
-
-
-def _has_memory_error(error: BaseException) -> bool:
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting and len(seen) < LEAF_LIMIT:
@@ -268,11 +264,13 @@ class _CallServer:
             CURRENT_TASK.set(Claimed(*context["claimed"]) if "claimed" in context else None)
             self.send(child_side.STARTED_LINE)
             with exit_when_overdue(request.get("seconds")), memory_limit(context.get("memory")) as allowed:
-                value = contextvars.copy_context().run(_call, work.function, args, kwargs)
+                value, raised = contextvars.copy_context().run(_call, work.function, args, kwargs)
+            if raised is not None:
+                raise raised
             reply: dict[str, Any] = {"returned": _encode_result(value, work.codec) if context.get("keep") else None}
         except BaseException as error:  # noqa: BLE001  # sys.exit() in a task ends the task
             reply = {"raised": task_failure_of(error, policy).to_dict()}
-            if allowed is not None and is_out_of_memory(error):  # its memory may not be freed: no call after this one
+            if allowed is not None and contained(None, is_out_of_memory, error):  # its memory may stay: the last call
                 reply |= {"memory": allowed.most, "taken": allowed.taken(), "last": True}
         return {"last": allowed is not None and not allowed.is_over} | reply
 
@@ -289,12 +287,25 @@ class _CallServer:
         return self.known[target]
 
 
-def _call(function: "Callable[..., Any]", args: "Sequence[Any]", kwargs: dict[str, Any]) -> Any:
-    if inspect.iscoroutinefunction(function):
-        import asyncio  # noqa: PLC0415  # slow to import, and few tasks need it
+def _call(
+    function: "Callable[..., Any]", args: "Sequence[Any]", kwargs: dict[str, Any]
+) -> tuple[Any, BaseException | None]:
+    """Return the value of a call, or its error: asyncio and contextlib run code of errors that they pass on."""
+    try:
+        if inspect.iscoroutinefunction(function):
+            import asyncio  # noqa: PLC0415  # slow to import, and few tasks need it
 
-        return asyncio.run(function(*args, **kwargs))
-    return function(*args, **kwargs)
+            return asyncio.run(_outcome(function(*args, **kwargs)))
+        return function(*args, **kwargs), None
+    except BaseException as error:  # noqa: BLE001  # raised by the caller
+        return None, error
+
+
+async def _outcome(awaitable: "Awaitable[Any]") -> tuple[Any, BaseException | None]:
+    try:
+        return await awaitable, None
+    except BaseException as error:  # noqa: BLE001  # as above
+        return None, error
 
 
 def _encode_result(value: Any, codec: Codec) -> str | None:

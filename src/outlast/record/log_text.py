@@ -1,6 +1,6 @@
 """Tracebacks and texts for log records: redacted, without local variables, and limited in length."""
 
-from outlast.classify.safe_access import class_name, contained, shown_text
+from outlast.classify.safe_access import class_name, contained, read_traceback, shown_text
 from outlast.failure import Failure
 from outlast.redact import MESSAGE_LIMIT, Redactor
 
@@ -15,7 +15,6 @@ FRAME_LIMIT = 1000
 _ERROR_SIZE = 64  # characters that an error without a text counts for; limits the errors that are formatted to 4096
 _NOTE_SIZE = 16
 _redact_traceback = Redactor(limit=TRACEBACK_LIMIT)
-_read_traceback = BaseException.__dict__["__traceback__"].__get__  # without code of the error
 
 
 def traceback_of(error: BaseException, *, chain: bool = False) -> str:
@@ -48,7 +47,7 @@ def _short_traceback(error: BaseException) -> str:
     """Return the traceback of an error without its causes, notes and members."""
     import traceback  # noqa: PLC0415  # as above
 
-    frames = "".join(traceback.format_tb(_read_traceback(error), limit=-FRAME_LIMIT))
+    frames = "".join(traceback.format_tb(read_traceback(error), limit=-FRAME_LIMIT))
     head = f"Traceback (most recent call last):\n{frames}" if frames else ""
     name, text = type(error).__qualname__, shown_text(error)[:MESSAGE_LIMIT]
     return _redact_traceback(f"{head}{name}: {text}\n<its causes, notes and members are unreadable or too large>")

@@ -5,7 +5,6 @@ from functools import partial
 
 from outlast import clock
 from outlast.classify import failure_of
-from outlast.classify.safe_access import contain
 from outlast.decide.decision import Abort, Decision, DecisionState, Defer, Fail, Place, Retry, Skip, decide
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from outlast.errors import AbortJob, ConfigError, SkipTarget
@@ -110,8 +109,7 @@ def _publish_error(error: Exception, policy: RetryPolicy, name: str) -> None:
     try:
         failure = failure_of(error)
         publish_observed(name, failure, *would_do(first_decision(name, error, failure, policy), failure))
-    except BaseException as mistake:  # noqa: BLE001  # a backoff of the user's, for instance
-        contain(mistake)
+    except Exception as mistake:  # noqa: BLE001  # a backoff of the user's, for instance
         logs.log_user_error("the policy", name, mistake)
 
 

@@ -183,11 +183,14 @@ class Poller:
             if left > 0:
                 raise _HostCooling(left)
             poll.attempts += 1
+            fetched: Fetched | Exception
             try:
                 fetched = await self._fetched(poll.source)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # raised below: contextlib runs code of errors that it passes on
                 poll.wait = await self._start_cooldown(error, poll.host)  # before the next poll of the host begins
-                raise
+                fetched = error
+        if isinstance(fetched, Exception):
+            raise fetched
         self._cooling.answered(poll.host)
         return fetched
 

@@ -48,6 +48,15 @@ def fine(key):
     return f"{key} is fine"
 
 
+@celery_app.task
+def hostile(key, member, kind):
+    """Raise an error whose own code raises."""
+    from hostile_errors import hostile as make
+
+    note(key)
+    raise make(member, kind)
+
+
 @celery_app.task(bind=True)
 def flaky(self, key, times):
     """Fail until it has run so often."""

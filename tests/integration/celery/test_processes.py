@@ -39,6 +39,20 @@ def test_a_task_that_takes_too_long_is_retried_by_its_policy(forked):
     assert {name for _, _, name in forked.history(row)} == {"TimeLimitExceeded"}
 
 
+@pytest.mark.parametrize("member", ["__str__", "__getattr__", "__class__", "repr of an argument"])
+@pytest.mark.parametrize("kind", ["SystemExit", "Unheard"])
+def test_an_error_that_raises_while_it_is_read_is_one_dead_letter(forked, member, kind):
+    """It is recorded before Celery reads it, and may then end the process."""
+    key, result = forked.send("hostile", member, kind)
+    row = forked.settled(result, Status.FAILED)
+    assert (len(forked.effects(key)), row.retry_count) == (1, 1)
+    letter = forked.letter_of(row)
+    assert (letter.reason, letter.error_type) == (Reason.UNREADABLE, "HostileError")
+    other, done = forked.send("fine")
+    assert done.get(timeout=LONG) == f"{other} is fine"
+    assert len(forked.effects(key)) == 1, "not delivered again"
+
+
 def test_a_process_that_is_killed_from_outside_is_counted_once(forked):
     key, result = forked.send("waits")
     pid = int(until(lambda: forked.effects(key), LONG, forked.said)[0][0])
