@@ -44,7 +44,7 @@ PROPERTIES += ["outlast_category", "response", "status_code", "retry_after", "__
 MEMBERS = [*METHODS, *PROPERTIES, "repr of an argument", "a note"]
 JUDGED_WITHOUT = {
     *("__repr__", "__hash__", "__eq__", "__bool__", "__len__", "__reduce__", "__reduce_ex__", "__setattr__"),
-    *("__format__", "__instancecheck__", "add_note", "__notes__", "__traceback__", "__dict__", "a note"),
+    *("__format__", "__instancecheck__", "add_note", "__notes__", "__traceback__", "a note"),
     *("__outlast__", "__outlast_failure__"),
 }
 """Members that a classification never asks: the error is judged as any other."""
