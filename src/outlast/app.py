@@ -311,6 +311,7 @@ class App:
             per_host,
             required_seconds("on_change_timeout", on_change_timeout, 0.001),
             checked_mode(mode),
+            allow_private,
         )
         return Monitor(
             self.store,
@@ -322,7 +323,6 @@ class App:
             grace=required_seconds("grace", grace, 0.0),
             user_agent=user_agent,
             name=name,
-            allow_private=allow_private,
         )
 
     def job(  # noqa: PLR0913  # its settings

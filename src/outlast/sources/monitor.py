@@ -39,14 +39,14 @@ from outlast.sources.poller import ObservingClose, ObservingPoller, Poller, Poll
 _SINGLE_ATTEMPT = RetryPolicy(max_attempts=1, retry_on=RETRYABLE)  # the monitor retries itself, without holding a slot
 
 
-def open_client(cooling: CooldownTracker, settings: PollSettings, agent: str | None, *, allow_private: bool) -> Any:
+def open_client(cooling: CooldownTracker, settings: PollSettings, agent: str | None) -> Any:
     """Return an AsyncClient of httpx2, or of httpx if only that is installed.
 
     Args:
         cooling: The cooldowns of hosts.
-        settings: Its `concurrency` limits the connections, its `timeout` each step of a request.
+        settings: Its `concurrency` limits the connections, its `timeout` each step of a request, and its
+            `allow_private` says where redirects may lead.
         agent: The User-Agent header; None for that of Outlast.
-        allow_private: Whether redirects may lead to addresses that are not public.
 
     Raises:
         ConfigError: If neither is installed.
@@ -54,7 +54,7 @@ def open_client(cooling: CooldownTracker, settings: PollSettings, agent: str | N
     library = _httpx_module()
     at_once = settings.concurrency
     limits = library.Limits(max_connections=at_once, max_keepalive_connections=at_once)
-    sender = library.AsyncHTTPTransport(limits=limits) if allow_private else PublicRedirects(library, limits)
+    sender = library.AsyncHTTPTransport(limits=limits) if settings.allow_private else PublicRedirects(library, limits)
     return library.AsyncClient(
         transport=AsyncRetryTransport(sender, policy=_SINGLE_ATTEMPT, cooling=cooling, patience=0.0),
         timeout=settings.timeout,
@@ -137,7 +137,6 @@ class Monitor:
         grace: Seconds for running fetches to finish when the monitor stops.
         user_agent: The User-Agent header.
         name: The name of the monitor.
-        allow_private: Whether redirects may lead to addresses that are not public.
 
     Attributes:
         store: The store with the sources.
@@ -158,7 +157,6 @@ class Monitor:
         grace: float = 10.0,
         user_agent: str | None = None,
         name: str | None = None,
-        allow_private: bool = False,
     ) -> None:
         self.settings = settings
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
@@ -168,7 +166,7 @@ class Monitor:
         self._cooling = cooling
         self._open_client = client
         if client is None and getattr(settings.fetch, "needs_client", True):
-            self._open_client = partial(open_client, cooling, settings, user_agent, allow_private=allow_private)
+            self._open_client = partial(open_client, cooling, settings, user_agent)
         self._lease = lease
         self._grace = grace
         self._stopping = threading.Event()

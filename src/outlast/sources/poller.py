@@ -46,6 +46,7 @@ class PollSettings(NamedTuple):
         per_host: Fetches of one host at once.
         on_change_timeout: Seconds for one call of `on_change`.
         mode: ``act``, or ``observe``: no source changes its state, and nobody is alerted.
+        allow_private: Whether redirects may lead to addresses that are not public.
     """
 
     profile: Profile
@@ -57,6 +58,7 @@ class PollSettings(NamedTuple):
     per_host: int
     on_change_timeout: float = 300.0
     mode: str = "act"
+    allow_private: bool = False
 
 
 @dataclass
