@@ -61,9 +61,9 @@ class Reason(StrEnum):
     PERMANENT = "permanent"
     CRASH = "crash"
     UNDECODABLE = "undecodable"
+    UNREADABLE = "unreadable"
     EXPIRED = "expired"
     CANARY = "canary"
-    UNREADABLE = "unreadable"
 
 
 class NewTask(NamedTuple):

@@ -251,8 +251,8 @@ class TaskFailed(Event):
         task_id: Id of the task.
         attempt: Failed attempts, including this one.
         reason: ``exhausted``, ``permanent``, ``broken`` (the predicate or backoff function of the policy raised an
-            error), ``undecodable``, ``expired``, ``canary``, or ``crash`` if it crashed an isolated process; for a
-            crashed worker there is `TaskRescued` instead.
+            error), ``undecodable``, ``unreadable`` (the error's own code raised), ``expired``, ``canary``, or ``crash``
+            if it crashed an isolated process; for a crashed worker there is `TaskRescued` instead.
         failure: The last failure.
     """
 

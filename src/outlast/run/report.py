@@ -43,7 +43,7 @@ class Report(Frozen):
         reason: Why there is no further attempt: ``exhausted``, ``permanent``, ``deadline``, ``deferred`` (the other
             side asks for a wait that is too long to sleep), ``nested`` (an inner retry already gave up), ``off``,
             ``budget``, ``breaker`` (the circuit breaker is open), ``broken`` (the predicate or backoff function of the
-            policy raised an error).
+            policy raised an error), ``unreadable`` (the error's own code raised while it was read).
         retry_at: With ``deferred``: when to retry, in seconds since the epoch.
         serial: The number of the report in this process.
     """
