@@ -511,3 +511,19 @@ def test_a_body_that_is_a_property_is_not_read():
 
     classify(LazyError("x"))
     assert reads == []
+
+
+@pytest.mark.parametrize(
+    ("body", "category"),
+    [
+        (
+            "<html><h1>Maintenance</h1>Unauthorized access prohibited, invalid credentials are logged</html>",
+            "api_temporary",
+        ),
+        ('{"error": "invalid credentials"}', "authentication"),
+    ],
+)
+def test_a_page_for_people_does_not_refuse_credentials(body, category):
+    response = Response(503)
+    response._content = body.encode()
+    assert classify(MadeUpError(response=response)).category == category

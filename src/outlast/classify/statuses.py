@@ -101,7 +101,8 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
         return _judge_403(evidence, text)
     if status in {400, 429} and quota_is_exhausted(text):
         return _C.QUOTA_EXHAUSTED, f"http {status} with a quota reason"
-    if category is _C.API_TEMPORARY and refusal_in(text):
+    is_page = evidence.body[:64].lstrip()[:1] == "<"  # for people; it may speak of passwords without refusing one
+    if category is _C.API_TEMPORARY and not is_page and refusal_in(text):
         return _C.AUTHENTICATION, f"http {status} with refused credentials"
     if status == 503 and (allowance_is_exhausted(headers) or re.search(RATE_LIMIT, text)):
         return _C.RATE_LIMIT, "http 503 with rate-limit evidence"
