@@ -100,7 +100,7 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("the relation exists", "configured", "unable to locate the file"),
         ),
         (
-            ("Unknown database 'shop'", 'database "shop" does not exist'),
+            ("Unknown database 'shop'", 'Cannot open database "shop" requested by the login.'),
             ("unknown database error", "the database exists", "the database is open"),
         ),
         (("設定が不正です", "設定ファイルが見つかりません"), ("設定を保存", "設定しました", "想定が不正")),

@@ -48,7 +48,7 @@ PHRASES: dict[Category, dict[str, str]] = {
         "api": r"no api[ _-]?key (?:was |has been |is )?(?:provided|given|found|set|configured)",
         "certificate following": r"(?:could not|cannot) find a suitable tls ca certificate|must specify one of the following schemes",
         "authentication column configured credentials misconfigur module relation table": r"misconfigur(?:ed|ation)|not configured|(?:unable to|could not) (?:locate|find|load|resolve) (?:\w+ )?(?:credentials|authentication method)|relation \S+ does not exist|no such (?:table|column|module)",
-        "database": r"(?:unknown|cannot open|no such) database(?! (?:type|engine|error))|database \S+ does not exist",
+        "database": r"(?:unknown|cannot open|no such) database(?! (?:type|engine|error))",
         "設定": "設定(?:が|値が|ファイルが)?(?:不正|無効|見つかり|ありません|されていません|エラー)",
         "apiキー 環境変数": "(?:apiキー|環境変数)(?: ?[\\w]+ ?)?(?:が|は)?(?:設定されていません|未設定|ありません)",
     },
