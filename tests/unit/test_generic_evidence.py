@@ -223,7 +223,7 @@ def test_the_worst_reply_about_a_recipient_decides():
         (named("ConnectionFailed")("invalid username or password"), ("authentication", False)),
         (named("DisconnectError")("Host key is not trusted for host h"), ("authentication", False)),
         (named("VendorError", ConnectionError)("Login failed for user 'bob'"), ("authentication", False)),
-        (named("VendorError", ConnectionError)("the database d does not exist"), ("configuration", False)),
+        (named("VendorError", ConnectionError)("the database d does not exist"), ("not_found", False)),
         (named("HostKeyNotVerifiable", named("DisconnectError"))("x"), ("authentication", False)),
         (ConnectionError("password authentication failed"), ("authentication", False)),
         # nothing permanent is said
