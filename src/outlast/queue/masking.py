@@ -3,11 +3,10 @@
 import copy
 import json
 import math
-import re
-from itertools import pairwise
 
 from outlast.classify import default_classifier
 from outlast.redact import MASK, safe_text
+from outlast.secret_names import is_secret_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,22 +19,6 @@ ENGINE_KEY = "__celery__"
 
 _DEEPEST = 100  # shown levels of nested lists; stored JSON may have any depth
 _MAX_NAME = 65_536  # characters of a text; stored texts are shorter, so that none is cut a second time
-_ACCENT = re.compile("[\u0300-\u036f]")
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
-_SECRET_WORD = re.compile(
-    r"(?:[a-z]*(?:passw(?:or)?d|(?:pass|kenn)w(?:o|oe)rt(?:er)?|passphrase|passcode|contrasena|senha|secret|token|"
-    r"credential|(?:api|access|private|secret|auth|ssh|master|encryption|signing|hmac)key|authori[sz]ation|cookie|"
-    r"signature|sessionid)|auth|bearer|jwt|pwd|pw|pin|sig|csrf|xsrf|t?otp|hmac|dsn|パスワード|密码|密碼)(s?)"
-)
-_PASS = re.compile(
-    r"(?!(?:(?:en)?com|by|sur|tres|over|under|low|high|band|multi|single|one|two|first|second)pass$)[a-z]+pass"
-)
-_MOT_DE_PASSE = re.compile(r"mots?depasse")
-_LOCKED_BY = re.compile(
-    r"access|account|api|auth|client|encryption|hmac|license|master|private|secret|service|session|shared|signing|ssh|"
-    r"storage|subscription|webhook"
-)
-_QUANTITIES = frozenset(["budget", "count", "length", "limit", "size"])
 _NAME_KEYS, _VALUE_KEYS = frozenset(["name", "key", "header"]), frozenset(["value", "values"])
 
 
@@ -103,40 +86,6 @@ def _parse(text: str) -> "Any":
 def _parse_number(text: str) -> float | str:
     number = float(text)
     return number if math.isfinite(number) else text
-
-
-def is_secret_name(name: str, value: object = "") -> bool:
-    """Return whether the value of a name is a secret: ``api_key``, ``dbPassword``, ``Set-Cookie``, ``contraseña``.
-
-    Args:
-        name: In snake_case or camelCase, or the name of a header.
-        value: The value: a number of tokens is not a token, and None, true and false are not secrets.
-    """
-    if value is None or isinstance(value, bool):
-        return False
-    words = [word.lower() for word in _WORD.findall(_without_accents(name[-200:]))]
-    number = isinstance(value, int | float)
-    if not words or (number and words[-1] in _QUANTITIES):
-        return False
-    for word in words:
-        found = _SECRET_WORD.fullmatch(word)
-        if (found and not (number and found[1])) or _PASS.fullmatch(word):
-            return True
-    if words[-1] == "pass" or _MOT_DE_PASSE.search("".join(words)):
-        return True
-    return any(
-        (second in {"key", "keys"} and _LOCKED_BY.fullmatch(first)) or (first, second) == ("session", "id")
-        for first, second in pairwise(words)
-    )
-
-
-def _without_accents(name: str) -> str:
-    """Return a name without accents, with fullwidth letters as ASCII."""
-    if name.isascii():
-        return name
-    from unicodedata import normalize  # noqa: PLC0415  # few names need it
-
-    return normalize("NFC", _ACCENT.sub("", normalize("NFKD", name)))
 
 
 def _mask(value: "Any", redact: "Callable[[str], str]", depth: int) -> "Any":
