@@ -10,7 +10,7 @@ after fixed words, such as `Bearer`, and last the values of secret names, in eve
 import re
 from functools import cache
 
-from outlast.patterns import compiled
+from outlast.patterns import compiled, word_set
 from outlast.secret_names import is_secret_name
 from outlast.secret_shapes import LONG_TOKENS, LONG_WORD, SHAPES, TOKENS
 
@@ -84,46 +84,10 @@ _ERROR_NAME = (
     r"(?:Invalid|Expired|Missing|Unexpected|Bad|Unknown|Malformed|No|Illegal|Unsupported|Incorrect|Wrong|Revoked)[A-Z]"
 )
 _CODE = r"(?:(?:await|new|not|yield)\s+)?([A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)*)([(\[]?)"
-_CODE_ROOTS = frozenset(
-    [
-        "self",
-        "cls",
-        "this",
-        "settings",
-        "config",
-        "cfg",
-        "conf",
-        "os",
-        "env",
-        "environ",
-        "args",
-        "options",
-        "opts",
-        "request",
-        "app",
-        "ctx",
-        "context",
-        "kwargs",
-    ]
+_CODE_ROOTS = word_set(
+    "self cls this settings config cfg conf os env environ args options opts request app ctx context kwargs"
 )
-_CALLS = frozenset(
-    [
-        "str",
-        "int",
-        "bytes",
-        "dict",
-        "list",
-        "repr",
-        "input",
-        "open",
-        "getattr",
-        "next",
-        "quote",
-        "getenv",
-        "hash",
-        "len",
-    ]
-)
+_CALLS = word_set("str int bytes dict list repr input open getattr next quote getenv hash len")
 _QUOTED = r"(?<!\\)(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
 _OPENING = r"[bruf@$]{0,2}(\\*)([\"'`]|&quot;|&#3[49];)((?:\1\2){2})?"
 _NEXT_FIELD = r"[,;&](?:amp;)?(?=\s|$|\\*['\"]|[\w.\-\[\]%][\w.\-\[\]% ]{0,40}=(?!=|\s|$))"

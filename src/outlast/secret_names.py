@@ -6,7 +6,7 @@ The redactor of texts and the masking of payloads both ask `is_secret_name`, so 
 from functools import lru_cache
 from itertools import pairwise
 
-from outlast.patterns import compiled
+from outlast.patterns import compiled, word_set
 
 _MAX_CHARS = 200  # of a name, from its end
 _ACCENT = "[\u0300-\u036f]"
@@ -25,42 +25,9 @@ _COMPOUND_WORD = (  # a pattern
 _MOT_DE_PASSE = r"mots?depasse"
 # A secret at the end of a name, where only these words may follow: auth_code, but not auth_service.
 _SECRET_LAST = frozenset(["auth", "bearer", "hmac", "pass", "pin", "pins", "session", "sessions", "sig"])
-_FOLLOWERS = frozenset(
-    [
-        "base",
-        "code",
-        "confirm",
-        "confirmation",
-        "confirmed",
-        "current",
-        "data",
-        "encoded",
-        "encrypted",
-        "hash",
-        "header",
-        "id",
-        "ids",
-        "idx",
-        "key",
-        "keys",
-        "live",
-        "new",
-        "old",
-        "plain",
-        "prod",
-        "production",
-        "raw",
-        "seed",
-        "staging",
-        "str",
-        "string",
-        "test",
-        "text",
-        "unique",
-        "uq",
-        "value",
-        "values",
-    ]
+_FOLLOWERS = word_set(
+    "base code confirm confirmation confirmed current data encoded encrypted hash header id ids idx key keys live "
+    "new old plain prod production raw seed staging str string test text unique uq value values"
 )
 # Words that make a key secret, as in api_key; others, as in sort_key, do not.
 _LOCKED_BY = (
@@ -73,78 +40,12 @@ _PAIRS = frozenset(
      "pass phrase", "pass code", "security code", "recovery code", "verification code", "backup code"]
 )  # fmt: skip
 # What such a name tells about a secret, is none: token_type, password_changed_at.
-_ABOUT = frozenset(
-    [
-        "age",
-        "alg",
-        "algorithm",
-        "at",
-        "audience",
-        "backend",
-        "bucket",
-        "budget",
-        "class",
-        "count",
-        "counter",
-        "domain",
-        "email",
-        "enabled",
-        "endpoint",
-        "error",
-        "errors",
-        "exception",
-        "expiration",
-        "expired",
-        "expires",
-        "expiry",
-        "field",
-        "file",
-        "filename",
-        "format",
-        "generator",
-        "handler",
-        "in",
-        "issuer",
-        "length",
-        "level",
-        "lifetime",
-        "limit",
-        "manager",
-        "max",
-        "method",
-        "middleware",
-        "min",
-        "mode",
-        "module",
-        "name",
-        "names",
-        "path",
-        "policy",
-        "position",
-        "provider",
-        "rate",
-        "required",
-        "scope",
-        "scopes",
-        "server",
-        "service",
-        "size",
-        "status",
-        "stdin",
-        "store",
-        "strategy",
-        "timeout",
-        "ttl",
-        "type",
-        "types",
-        "uri",
-        "url",
-        "user",
-        "username",
-        "validator",
-        "validators",
-        "version",
-    ]
+_ABOUT = word_set(
+    "age alg algorithm at audience backend bucket budget class count counter domain email enabled endpoint error "
+    "errors exception expiration expired expires expiry field file filename format generator handler in issuer "
+    "length level lifetime limit manager max method middleware min mode module name names path policy position "
+    "provider rate required scope scopes server service size status stdin store strategy timeout ttl type types "
+    "uri url user username validator validators version"
 )
 
 
