@@ -31,9 +31,9 @@ def test_a_target_that_is_late_after_a_wait_is_judged_anew(monkeypatch):
     def late(context, target):
         raise errors.AuthenticationError("the key is not valid")
 
-    with fake_clock() as clock:
+    with fake_clock() as clock, pytest.MonkeyPatch.context() as clock_patch:  # undone before the clock is
         asleep = clock.sleep
-        monkeypatch.setattr("outlast.clock.sleep", lambda seconds: asleep(seconds + 60))
+        clock_patch.setattr("outlast.clock.sleep", lambda seconds: asleep(seconds + 60))
         monkeypatch.setattr(
             "outlast.jobs.runner.TargetRunner._wait", lambda self, seconds: asleep(seconds + 60) or True
         )
