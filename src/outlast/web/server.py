@@ -254,7 +254,7 @@ class Server:
         self._hub.close()
 
 
-_TRANSPORT_KEY = "outlast.transport"
+_TRANSPORT_KEY = "outlast_transport"
 
 
 class _Connections:
