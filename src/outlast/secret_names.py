@@ -39,7 +39,7 @@ _PAIRS = frozenset(
     ["session id", "connection string", "conn string", "conn str", "database url", "database uri", "db url", "db uri", "webhook url",
      "pass phrase", "pass code", "security code", "recovery code", "verification code", "backup code"]
 )  # fmt: skip
-# What such a name tells about a secret, is none: token_type, password_changed_at.
+# A name that ends with one of these describes a secret and is not one: token_type, password_changed_at.
 _ABOUT = word_set(
     "age alg algorithm at audience backend bucket budget class count counter domain email enabled endpoint error "
     "errors exception expiration expired expires expiry field file filename format generator handler in issuer "

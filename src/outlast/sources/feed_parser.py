@@ -41,7 +41,7 @@ class ParsedFeed(NamedTuple):
 
     Attributes:
         version: The kind of the feed; empty if it is not a feed.
-        trouble: The first error in the XML; None if there is none.
+        trouble: The first error in the XML, or None.
         title: Title of the feed.
         link: URL of its web page.
         entries: Its entries.
