@@ -157,7 +157,7 @@ def test_hurrying_what_is_due_keeps_its_place(store):
 
 def test_a_cooldown_ends_by_itself(store):
     (number,) = add(store, task(resource="a"))
-    store.start_cooldown("a", 0.05, "busy")
+    store.start_cooldown("a", 1.0, "busy")
     assert claim(store) == []
     limit = time.monotonic() + 10
     while store.cooldowns() and time.monotonic() < limit:

@@ -86,6 +86,13 @@ class AttemptRecorder:
             log.error("%s %s: its end could not be written: %s", task.name, request.id, classify(store_error))
 
     @within_store_timeout
+    def has_failed(self, task: Any, request: Any, held: MessageAttempt | None) -> bool:
+        """Return whether the store has the task as failed: the process of an attempt may end after it was recorded."""
+        number = self._lending.find_by_key(task.name, unique_key(request.id)) if held is None else held.task_id
+        row = None if number is None else self._store.get(number)
+        return row is not None and row.status is Status.FAILED
+
+    @within_store_timeout
     def record_failure(
         self,
         task: Any,

@@ -70,8 +70,10 @@ class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery ha
         context.args, context.kwargs = self.args, self.kwargs
         if isinstance(error, SystemExit | KeyboardInterrupt):
             error = WorkerLostError(f"the task ended its process: {type(error).__name__}")
+        recorder, signal = AttemptRecorder(engine), None
         try:
-            signal = AttemptRecorder(engine).settle_failure(task, context, rules, held, error)
+            if not recorder.has_failed(task, context, held):
+                signal = recorder.settle_failure(task, context, rules, held, error)
         except Exception as store_error:  # noqa: BLE001  # neither store nor broker works: Celery handles it alone
             log.error("%s %s: its failure could not be written: %s", task.name, self.id, classify(store_error))
             return fallback
