@@ -125,6 +125,10 @@ SETTLED = (
     ("429, body names an exhausted quota", {"http_status": 429, "body": "insufficient_quota"}),
     ("503, nothing remains, or body mentions a rate limit", {"http_status": 503, "body": "Please reduce; SlowDown"}),
     ("409 with `Retry-After`", {"http_status": 409, "headers": {"retry-after": "5"}}),
+    (
+        "409 about concurrent writes, body asks for another try",
+        {"http_status": 409, "body": "Another update is in progress. Please try again."},
+    ),
     ("413 with `Retry-After`", {"http_status": 413, "headers": {"retry-after": "5"}}),
     ("418 with `Retry-After`", {"http_status": 418, "headers": {"retry-after": "5"}}),
 )

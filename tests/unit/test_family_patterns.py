@@ -456,7 +456,7 @@ TEXTS: dict[str, list[tuple[str, str]]] = {
             "the monthly quota of developer hours | limit of 1000 requests per day | you have used all credits",
         )
     ],
-    "heuristics._ENHANCED_STATUS": [("5.7.1 blocked | 4.2.0 Greylisted", "3.7.1 x | 5.7 x | version v6.1.0")],
+    "vendor_codes._ENHANCED_STATUS": [("5.7.1 blocked | 4.2.0 Greylisted", "3.7.1 x | 5.7 x | version v6.1.0")],
 }
 
 # By family, in the order of `TEXT_CODES`: texts in which a code must be found, texts in which it must not.
@@ -530,6 +530,22 @@ CODES: list[tuple[str, str, str]] = [
         "WebSocket closed with 1006 | closed with 4004 files | WebSocket closed with 40040",
     ),
     ("curl", "curl: (6) Could not resolve | x, curl: (28) Timeout", "curl: (999) x | libcurl: (6) x | curl: 6"),
+    ("curl", "curlCode: 28, Timeout was reached | x curlCode: 6", "curlCode: 999 | libcurlCode: 6 | curlCode 6"),
+    (
+        "AWS",
+        "AWS Error SLOW_DOWN during HeadObject operation | AWS Error ACCESS_DENIED during PutObject operation",
+        "AWS Error UNKNOWN during x | MY_AWS Error SLOW_DOWN | AWS Error Slow down",
+    ),
+    (
+        "AWS",
+        "An error occurred (Throttling) when calling the X operation | An error occurred (AccessDenied) when calling x",
+        "An error occurred (x) when calling y | An error occurred (Throttling) | An error occurred (in a) when calling",
+    ),
+    (
+        "JSON-RPC",
+        "{'code': -32005, 'message': 'request rate exceeded'} | {\"code\": -32603}",
+        "{'code': -32000} | code -32005 | {'mycode': -32005}",
+    ),
     (
         "mail reply",
         "450 4.2.0 Greylisted | (550, '5.1.1 User unknown')",
@@ -594,13 +610,13 @@ FUNCTIONS: dict[str, tuple[Callable[[str], object], str, str]] = {
 _ELSEWHERE = """
     data_errors.CLASS_NAMES data_errors.DATA_TEXTS quota.CERTAIN quota.UNLESS_SHORT quota.PLAIN texts.PHRASES
     texts.STATUS_PATTERNS texts._NOT_AN_AMOUNT data_errors._KINDS data_errors._NOUNS quota._PERIOD quota._EACH
-    quota._LIMIT quota._OVER statuses.REFUSAL statuses.RATE_LIMIT statuses.CREDENTIALS heuristics.CLASS_NAME_PATTERNS
+    quota._LIMIT quota._OVER statuses.REFUSAL statuses.RATE_LIMIT statuses.CREDENTIALS statuses.CONCURRENT_WRITES heuristics.CLASS_NAME_PATTERNS
     quota._SHORT_WAIT retry_after._MORE retry_after._ZONE_NAMES
     libraries.sqlite3._ABOUT_THE_TEXT libraries.yt_dlp._NOT_YET libraries.yt_dlp._ELSEWHERE
     libraries.yt_dlp._NOT_FOR_US libraries.yt_dlp._SIGN_IN retry_after._DURATION retry_after._KEY retry_after._ITEM
     retry_after._MEMBER retry_after._PARAMETER retry_after._SPAN vendor_codes._oracle vendor_codes._sqlstate
     vendor_codes._snowflake vendor_codes._query_engine vendor_codes._graph vendor_codes._search_engine
-    vendor_codes._broker vendor_codes._mail vendor_codes.TEXT_CODES reasons._NOT_A_NAME
+    vendor_codes._broker vendor_codes._mail vendor_codes._aws vendor_codes.TEXT_CODES reasons._NOT_A_NAME
     reasons.reason_name reasons.category_of_reason rpc_status._json_seconds retry_after._relative_seconds rules.Rule
     safe_access._URL_WITH_SECRET libraries.redis._CODE libraries.redis._PIPELINE libraries.amqp._CLOSED_WHILE_OPENING
     vendor_codes._NAME_PARTS vendor_codes._NAME_AFFIXES libraries.requests.DAEMON texts._ADDRESS texts._ANY_STATUS
@@ -627,7 +643,7 @@ def check(matches: Callable[[str], object], positive: str, negative: str) -> Non
     assert [text for text in wrong if matches(text)] == []
 
 
-MATCHES = {"browser_errors._FAMILIES": re.fullmatch, "heuristics._ENHANCED_STATUS": re.match}
+MATCHES = {"browser_errors._FAMILIES": re.fullmatch, "vendor_codes._ENHANCED_STATUS": re.match}
 IGNORING_CASE = {
     "vendor_codes.MQTT_TEXTS",
     "vendor_codes.NATS",

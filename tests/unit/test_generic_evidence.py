@@ -527,3 +527,86 @@ def test_a_page_for_people_does_not_refuse_credentials(body, category):
     response = Response(503)
     response._content = body.encode()
     assert classify(MadeUpError(response=response)).category == category
+
+
+@pytest.mark.parametrize(
+    ("text", "category", "retryable"),
+    [
+        ("Conflict occurred while saving. Please try again.", "api_temporary", True),
+        ("Conflict: the name is taken. Please try again with another one.", "invalid_parameters", False),
+        ("The item exists already.", "invalid_parameters", False),
+    ],
+)
+def test_a_conflict_with_another_writer_is_retried(text, category, retryable):
+    failure = classify(MadeUpError(text, status=409, body={"message": text}))
+    assert (failure.category, failure.retryable) == (category, retryable)
+
+
+def test_a_full_disk_of_the_server_is_retried_whatever_the_status():
+    error = MadeUpError(status=422, body={"code": "no_space_left_on_device"})
+    assert (classify(error).category, classify(error).retryable) == ("system", True)
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "category"),
+    [
+        (errno.EADDRINUSE, "Address already in use (addr='tcp://127.0.0.1:5555')", "configuration"),
+        (errno.EADDRINUSE, "98 columns", "unknown"),
+        (errno.ENOENT, "No such file or directory: 'a'", "not_found"),
+        (errno.ENOENT, "the second rule failed", "unknown"),
+    ],
+)
+def test_a_number_is_an_errno_if_the_text_has_its_words(number, text, category):
+    assert classify(MadeUpError(text, errno=number)).category == category
+
+
+def _reply(package, **attributes):
+    kind = type("ReplyError", (Exception,), {"__module__": f"{package}.errors"})
+    error = kind("refused")
+    vars(error).update(attributes)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [
+        (_reply("acme_lmtp", code=452, message="4.2.2 Mailbox full"), "api_temporary"),
+        (_reply("acme", code=450, message="4.7.1 Greylisted"), "api_temporary"),
+        (_reply("acme", status_code=550, smtp_error=b"5.7.1 Blocked"), "access_denied"),
+        (_reply("acme_ftp", code=421), "api_temporary"),
+        (_reply("acme_ftp", code=550), "not_found"),
+    ],
+)
+def test_replies_are_read_from_attributes(error, category):
+    assert classify(error).category == category
+
+
+@pytest.mark.parametrize(
+    ("replies", "category"),
+    [
+        ([(450, "4.2.0 Greylisted"), (451, "4.3.0 Try later")], "api_temporary"),
+        ([(450, "4.2.0 Greylisted"), (550, "5.1.1 User unknown")], "not_found"),
+    ],
+)
+def test_refused_recipients_are_as_bad_as_the_worst_of_them(replies, category):
+    refused = [_reply("aiosmtp", code=code, message=message) for code, message in replies]
+    kind = type("SMTPRecipientsRefused", (Exception,), {"__module__": "aiosmtp.errors"})
+    error = kind(refused)
+    error.recipients = refused
+    assert classify(error).category == category
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        (
+            "When reading 'a.parquet': AWS Error ACCESS_DENIED during HeadObject operation: No response body.",
+            "authentication",
+        ),
+        ("AWS Error NETWORK_CONNECTION during ListObjectsV2 operation: curlCode: 28, Timeout was reached", "network"),
+        ("An error occurred (ProvisionedThroughputExceededException) when calling the PutItem operation", "rate_limit"),
+        ("An error occurred (InvalidAccessKeyId) when calling the PutObject operation", "authentication"),
+    ],
+)
+def test_codes_of_aws_in_the_texts_of_other_libraries(text, category):
+    assert classify(OSError(text)).category == category

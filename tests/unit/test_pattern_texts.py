@@ -22,7 +22,7 @@ DATA = [
         ["the file is locked by another process", "the workbook is read-only", "the stream is closed"],
     ),
     (
-        ["File is not a zip file", "not a valid 7z archive", "Not an Arrow file"],
+        ["File is not a zip file", "not a valid 7z archive", "Not an Arrow file", "not a valid ACME database file"],
         ["could not open image file x.png", "not allowed to read json file", "did not find csv file a.csv"],
     ),
     (
@@ -54,8 +54,15 @@ DATA = [
         ["gzip is not installed", "brotli enabled", "wrote backup.zstd to the failed-jobs folder"],
     ),
     (
-        ["unsupported file format", "cannot identify image file 'x'", "Unrecognized image format"],
-        ["unsupported operation", "unknown host", "invalid date format"],
+        [
+            "unsupported file format",
+            "cannot identify image file 'x'",
+            "Unrecognized image format",
+            "Error opening 'x.wav': Format not recognised.",
+            "'x.tif' not recognized as being in a supported file format.",
+            "broken data stream when reading image file",
+        ],
+        ["unsupported operation", "invalid date format", "broken stream", "user not recognized as an admin"],
     ),
     (
         ["unexpected end of archive", "Extra data: line 1 column 5", "trailing garbage after object"],
@@ -74,7 +81,12 @@ DATA = [
         ["the queue is empty", "the file is being written", "empty response from upstream"],
     ),
     (
-        ["File has not been decrypted", "the workbook is password-protected", "Bad password for file 'x'"],
+        [
+            "File has not been decrypted",
+            "the workbook is password-protected",
+            "Bad password for file 'x'",
+            "File 'a.txt' is encrypted",
+        ],
         ["wrong password for user bob", "the connection is encrypted", "the file is open"],
     ),
     (
@@ -86,7 +98,7 @@ DATA = [
         ["exceeds max_connections", "could not determine the region", "cannot read the header file: permission"],
     ),
     (
-        ["record does not match schema", "an integer is required on field a", "Incorrect padding"],
+        ["record does not match schema", "an integer is required on field a", "Incorrect padding", "Schema mismatch"],
         ["the host key does not match", "a token is required", "password does not conform to the policy"],
     ),
 ]
@@ -101,7 +113,11 @@ QUOTA = [
         ["exceeded 100 requests per minute", "reached the daily backup window", "monthly report exceeded 10 pages"],
     ),
     (
-        ["Daily request limit exceeded", "Usage cap exceeded: Monthly product cap"],
+        [
+            "Daily request limit exceeded",
+            "Usage cap exceeded: Monthly product cap",
+            "reached your limit for the current month",
+        ],
         ["daily limit: 500", "the monthly limit is 1000", "limit exceeded: concurrent requests"],
     ),
     (

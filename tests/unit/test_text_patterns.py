@@ -42,7 +42,7 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             ("The session has expired", "request signature does not match"),
-            ("session 5 started", "the signature page", "sessions expired at noon"),
+            ("session 5 started", "the method signature does not match", "sessions expired at noon"),
         ),
         (
             ("Login required", "Sign in to confirm your age"),
@@ -57,7 +57,7 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ],
     C.ACCESS_DENIED: [
         (
-            ("Access denied", "permission denied on object t"),
+            ("Access denied", "permission denied on object t", "You do not have the required permission"),
             ("forbidden character in the name", "access log rotated", "permission was granted"),
         ),
         (
@@ -76,8 +76,20 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("endpoint returned nothing", "invalid endpoints count", "unknown schemes of colour"),
         ),
         (
-            ("environment variable DATABASE_URL is not set", "credentials are missing"),
+            (
+                "environment variable DATABASE_URL is not set",
+                "credentials are missing",
+                "the api_key option must be set",
+            ),
             ("the setting was saved", "configuration loaded", "the environment is missing trees"),
+        ),
+        (
+            ("Protocol not known: gopher", "scheme 'ftpx' is not supported"),
+            ("a colour scheme", "the protocol is known to the printer", "protocols unknown"),
+        ),
+        (
+            ("attempt to write a readonly database", "unable to open database file"),
+            ("a read-only database user", "unable to open the door", "the database file is open"),
         ),
         (
             ("Module 'foo' not found", "command not found"),
@@ -119,8 +131,16 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("the parameter does not exist", "the option doesn't exist", "it does exist"),
         ),
         (
-            ("No such file or directory", "no such key: a"),
+            ("The report cannot be found", "item 5 could not be found"),
+            ("the server could not be found", "it can be found in the manual", "to be founded"),
+        ),
+        (
+            ("No such file or directory", "no such key: a", "no such customer: 'cus_1'"),
             ("no such luck", "no such filename extension", "there is such a file"),
+        ),
+        (
+            ("No files found that match the pattern", "no matching file was found"),
+            ("no filesystem found", "5 files found", "no file was foundered"),
         ),
         (
             ("The post has been deleted", "Private video"),
@@ -143,6 +163,22 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
         (
             ("field 'name' is required", "the argument x is invalid"),
             ("the field is green", "inputs were read", "the playing fieldwork is required"),
+        ),
+        (
+            ("Invalid expression", "invalid bucket name a", "malformed query"),
+            ("invalid host name", "invalid name resolution", "the query is valid"),
+        ),
+        (
+            ('syntax error at or near "SELEC"', 'near "SELEC": syntax error', "You have an error in your SQL syntax"),
+            ("a syntax error in page.html", "the SQL was near", "syntax highlighting"),
+        ),
+        (
+            ("Object of type datetime is not JSON serializable", "can not serialize 'Decimal' object"),
+            ("could not serialize access due to concurrent update", "serializable isolation", "serialized object"),
+        ),
+        (
+            ("This model's maximum context length is 8192 tokens", "context window exceeded"),
+            ("the context is long", "maximum length", "context lengths of wires"),
         ),
         (
             ("required field name", "argument missing"),
@@ -184,6 +220,10 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
         (
             ("constraint violation", "CHECK constraint failed"),
             ("constraint added", "time constraints failed us", "the constraint was not violated"),
+        ),
+        (
+            ("Merge keys are not unique in either dataset", "column name is not unique"),
+            ("every shop is unique", "uniqueness of keys", "the author is not unique in this"),
         ),
         (("一意制約に違反", "重複キーです"), ("制約はありません", "重複を除く", "一意の値")),
     ],
@@ -228,11 +268,19 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
     C.DATABASE_BUSY: [
         (
             ("database is locked", "Lock request time out period exceeded."),
-            ("the database is open", "the door is locked", "lockout"),
+            ("the database is open", "the door is locked", "lock timeout must be positive"),
         ),
         (
             ("could not serialize access", "too many connections", "canceled due to conflict with recovery"),
             ("could not serialise", "a merge conflict", "statement of timeouts"),
+        ),
+        (
+            (
+                "failed to acquire the write lock",
+                "Could not set lock on file 'a.db'",
+                "TransactionContext: Conflict on update!",
+            ),
+            ("conflict on update policy", "unable to get lock file name", "could not obtain a locksmith"),
         ),
         (
             ("connection pool exhausted", "the database system is starting up"),
@@ -258,7 +306,7 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             ("Internal Server Error", "Server error: try later"),
-            ("Microsoft SQL Server error 208", "Report Server Error log", "the Minecraft server errors page"),
+            ("Microsoft SQL Server error 208", "Report Server Error log", "unknown server error policy 'ignore'"),
         ),
         (
             ("502 Bad Gateway", "The model is overloaded"),
@@ -271,6 +319,10 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
         (
             ("An unexpected error occurred. Please try again.", "wait a minute and try again"),
             ("The code is wrong. Please try again.", "an error went unnoticed", "wait and see"),
+        ),
+        (
+            ("No cluster leader", "leader is not available", "no healthy upstream", "not enough in-sync replicas"),
+            ("no leader was named", "a leader of the team", "enough replicas"),
         ),
         (
             ("maximum connections exceeded", "No nodes available to run query"),
@@ -287,7 +339,7 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ],
     C.NETWORK: [
         (
-            ("The operation timed out", "Login timeout expired"),
+            ("The operation timed out", "Login timeout expired", "Timeout was reached"),
             ("session timeout expired", "the timeout is 5", "timeout=30"),
         ),
         (
@@ -307,6 +359,14 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("the certificate is valid", "a gift certificate", "verify the certificates"),
         ),
         (
+            ("network error", "a network problem occurred"),
+            ("network errors are counted", "neural network error is 0.3", "network of 5 nodes"),
+        ),
+        (
+            ("No response received after 3 retries", "no reply from 10.0.0.1"),
+            ("no response body", "no answers received", "no reply address"),
+        ),
+        (
             ("Connection refused", "connection was closed"),
             ("connection closed normally", "connection string error in DSN", "a connecting flight was lost"),
         ),
@@ -319,8 +379,8 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("econnresets", "err_invalid_arg", "epipes"),
         ),
         (
-            ("could not connect to server", "Broken pipe", "Lost connection to MySQL server"),
-            ("could not connectedly", "a pipe", "reset by the user"),
+            ("could not connect to server", "Broken pipe", "Lost connection to MySQL server", "Client disconnected"),
+            ("could not connectedly", "a pipe", "client disconnected: false is not a bool"),
         ),
         (
             ("Network is unreachable", "MySQL server has gone away"),
@@ -372,6 +432,10 @@ REASONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("You have exceeded a secondary rate limit", "Too Many Requests"),
         ("a key with higher rate limits", "see the page on rate limits", "the exchange rate is limited"),
     ),
+    statuses.CONCURRENT_WRITES: (
+        ("Conflict occurred while saving. Please try again.", "Another request is running; retry later"),
+        ("Conflict: the name is taken. Try again with another one.", "Please try again", "the row has a conflict"),
+    ),
     statuses.CREDENTIALS: (
         ("Resource not accessible by personal access token", "insufficient_scope"),
         ("Forbidden", "the key of the map", "you are not welcome"),
@@ -389,26 +453,35 @@ NAMES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
         ("AuthorNotFound", "SignatureReader", "TokenizerError"),
     ),
     (("Forbidden", "UnavailableForLegalReasons"), ("AccessLog", "PermissionGranted", "Denial")),
-    (("ItemNotFound", "VideoUnavailable", "CodecLookupError"), ("LookupError", "NoSuchness", "GoneWithTheWind")),
+    (
+        ("ItemNotFound", "VideoUnavailable", "CodecLookupError"),
+        ("LookupError", "NoSuchness", "GoneWithTheWind", "HeaderNotFoundError"),
+    ),
     (("DuplicateKey", "IntegrityError"), ("Deduplicated", "ConstraintSolver", "UniqueId")),
     (
         ("ConfigurationError", "FeatureNotAvailable", "UnknownDialect"),
         ("ConfigReader", "NotSupportedErrorPage", "LeaderNotAvailable"),
     ),
     (("BadRequest", "ConflictError"), ("RequestSent", "WriteConflictError", "Inputs")),
-    (("ResponseParseError", "DataException"), ("Sparse", "MetadataError", "WrongPasswordError")),
+    (
+        ("ResponseParseError", "DataException", "HeaderNotFoundError", "OutOfBoundsDatetime", "XMLSyntaxError"),
+        ("Sparse", "MetadataError", "WrongPasswordError"),
+    ),
     (
         ("ProgrammingError", "QuerySyntaxError", "RequestEntityTooLarge"),
         ("ProgrammingErrorPage", "SyntaxTree", "GoodQuery"),
     ),
     (("RateLimited", "SlowDown"), ("RateError", "Thrown", "LimitError")),
-    (("DeadlockDetected", "SerializationConflict"), ("LockedDoor", "ConflictError", "Serializer")),
+    (("DeadlockDetected", "SerializationConflict", "ResourceLocked"), ("LockedDoor", "ConflictError", "Serializer")),
     (("OutOfMemory", "DiskFull"), ("MemoryReader", "FullDisclosure", "OpenFiles")),
     (
         ("ServiceUnavailable", "InternalServerError", "BrokerDown"),
         ("SessionTerminatedByServerError", "NonTransientError", "TemporaryFileError", "PermanentlyUnavailable"),
     ),
-    (("ConnectTimeout", "NoBrokersAvailable", "SocketClosedError"), ("Connector", "NoServersideScript", "TimerError")),
+    (
+        ("ConnectTimeout", "NoBrokersAvailable", "SocketClosedError", "HTTPStreamClosedError"),
+        ("Connector", "NoServersideScript", "TimerError"),
+    ),
 ]
 
 

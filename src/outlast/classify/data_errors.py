@@ -14,15 +14,15 @@ CLASS_NAMES = (
     r"Avro\w*|Parquet|Image\w*Format|DecompressionBomb|GEOS|WKT\w*|WKB\w*|Exif|Truncated\w*|Checksum\w*|CRC)(?:Error|Exception|Failure)|"
     r"Malformed(?:Response|Answer|Data)|(?:Bad|Invalid|Corrupt(?:ed)?|Broken|NotA?|Empty|Unidentified)"
     r"(?:7z|Zip|Rar|Tar|Gzip|Xz|Archive|File|Image|PDF|Pdf|Document|Json|JSON|Xml|XML|Yaml|Csv|Format|Data|Bson|Header|Footer|Record|"
-    r"Response)\w*|Invalid\w+(?:Encoding|Format)|ExtraData|Corrupt(?:ed|ion)?\w*|PDFSyntaxError|PSEOF|PSSyntaxError|"
-    r"(?:Arrow|Multiple)Invalid|Unidentified\w+|OutOfData|JSONDecode\w*|^Data(?:Error|Exception)$"
+    r"Response)\w*|Invalid\w+(?:Encoding|Format)|ExtraData|Corrupt(?:ed|ion)?\w*|(?:PDF|XML)SyntaxError|PSEOF|PSSyntaxError|"
+    r"(?:Delimiter|Footer|Header|Magic|Marker)NotFound\w*|OutOfBounds\w*|(?:Arrow|Multiple)Invalid|Unidentified\w+|OutOfData|JSONDecode\w*|^Data(?:Error|Exception)$"
 )
 """Pattern of class names that mean malformed input."""
 
 DATA_TEXTS: dict[str, str] = {
     "corrupt damaged garbled malformed truncated": rf"\b(?:corrupt(?:ed)?|truncated|damaged|malformed|garbled)(?: or \w+)? (?:\w+ )?(?:{_NOUNS}|{_KINDS})\b",
     "corrupt damaged incomplete malformed truncated": rf"\b(?:{_NOUNS}|{_KINDS}) (?:is|are|seems to be|appears to be|may be) (?:corrupt(?:ed)?|truncated|damaged|malformed|incomplete)\b",
-    "archive data document file format image input object stream string workbook": rf"\bnot (?:an? (?:valid )?|valid )(?:\w+ )?(?:{_KINDS}|image|audio) (?:file|archive|document|image|format|data|stream|input|object|string|workbook)\b",
+    "archive data document file format image input object stream string workbook": rf"\bnot (?:an? (?:valid )?|valid )(?:\w+ )?(?:{_KINDS}|image|audio|database) (?:file|archive|document|image|format|data|stream|input|object|string|workbook)\b",
     "magic signature header directory marker xref record tag element": (
         r"\b(?:magic (?:bytes?|number)|file (?:signature|header)|central directory|eof marker|startxref|xref table|bof record|start tag|root element)"
         r"\b[\w ,'<>()-]{0,30}\b(?:not found|missing|mismatch|invalid|incorrect|wrong|expected)\b"
@@ -33,9 +33,11 @@ DATA_TEXTS: dict[str, str] = {
     "decod decompress deseriali inflat uncompress unmarshal unpack unpickl": r"(?<!alert )\b(?:decod|decompress|inflat|uncompress|unpack|deseriali[sz]|unpickl|unmarshal)\w*\b[\w :]{0,20}\b(?:failed|failure|error)\b",
     "decompress deseriali inflat uncompress unmarshal unpack unpickl": r"\b(?:failed|unable|could not|cannot|error|can't)(?: to| while| when)? (?:decompress|inflat|uncompress|deseriali[sz]|unpickl|unmarshal|unpack)\w*",
     "lz4 zstd brotli snappy lzma bzip2 zlib gzip": r"(?<![\w.])(?:lz4f?|zstd|brotli|snappy|lzma|bzip2|zlib|gzip)\w*\b[\w :()-]{0,40}\b(?:error|failed|failure|invalid|corrupt\w*|unknown)\b",
-    "identify invalid supported unknown unrecogni": (
+    "identify invalid supported unknown recogni broken": (
         r"\b(?:unsupported|unknown|unrecogni[sz]ed|invalid) (?:file|image|audio|archive|data|document) (?:format|type)\b|\bunsupported format, or\b|"
-        r"\bcannot identify image\b|\bfile; not supported\b"
+        r"\bcannot identify image\b|\bfile; not supported\b|\bformat (?:is )?not (?:recogni[sz]ed|supported by)\b|"
+        r"\bnot recogni[sz]ed as (?:being in )?an? (?:supported|valid) (?:\w+ )?format\b|"
+        r"\bbroken data stream\b"
     ),
     "extra premature trailing unexpected": r"\b(?:unexpected|premature) end of (?:document|archive|string|compressed data|image data)\b|\bextra data(?=[:.]| after| found| at)|\btrailing (?:data|garbage|characters)\b",
     "archive conversion convert value": r"\bconversion failed when converting\b|\btried to convert to\b|\bvalue \S+ not in range\b|\bno item named .{1,200} in the archive\b",
@@ -43,9 +45,9 @@ DATA_TEXTS: dict[str, str] = {
         r"\b(?:file|document|archive) (?:is empty|size is 0 bytes)\b|\bempty (?:csv|xml|json|pdf) (?:file|document|data)\b|\bcannot read an empty file\b|"
         r"\bno columns to parse\b|\bno (?:element|root element) found\b"
     ),
-    "decrypted encrypted password": r"\b(?:file|document|archive|pdf|workbook) (?:is|has not been) (?:password[- ]protected|encrypted|decrypted)\b|\bbad password for (?:file|archive)\b",
+    "decrypted encrypted password": r"\b(?:file|document|archive|pdf|workbook)(?: '[^']{1,80}')? (?:is|has not been) (?:password[- ]protected|encrypted|decrypted)\b|\bbad password for (?:file|archive)\b",
     "crc checksum": r"\b(?:bad |incorrect )crc\b|\bcrc(?:32)? (?:check )?(?:error|failed|mismatch)\b|\bchecksum (?:does not|did not|doesn't) match\b",
     "constructor element exceeds header": r"\bexceeds max_(?:\w+)_(?:len|size)\b|\b(?:could not|unable to|cannot|can't) (?:determine a constructor|find a root element|read the header(?! file))\b",
-    "schema field padding": r"\bdoes not (?:conform to|match) (?:the )?(?:\w+ )?schema\b|\bis not valid under any of the given schemas\b|\bis required on field \w+|\bincorrect padding\b",
+    "schema field padding": r"\bdoes not (?:conform to|match) (?:the )?(?:\w+ )?schema\b|\bis not valid under any of the given schemas\b|\bis required on field \w+|\bincorrect padding\b|\bschema mismatch\b",
 }
 """Lowercase texts that mean malformed input; a text that matches has one of the words before the pattern."""

@@ -5,7 +5,7 @@ that raises or a ``status = "abc"`` changes nothing.
 """
 
 from enum import Enum
-from importlib import import_module
+from os import strerror
 
 from outlast.classify.codes import ERRNOS, categories_by_name, judge_code, judge_evidence, name_of_errno
 from outlast.classify.data_errors import CLASS_NAMES
@@ -24,8 +24,8 @@ from outlast.classify.safe_access import (
     text_of,
 )
 from outlast.classify.statuses import refusal_in
-from outlast.classify.vendor_codes import family_words
-from outlast.failure import RETRYABLE, Category, Evidence, Origin
+from outlast.classify.vendor_codes import family_words, is_mail_reply
+from outlast.failure import RETRYABLE, Category, Evidence
 from outlast.patterns import compiled, has_word
 
 _RESPONSE_ATTRIBUTES = ("response", "resp", "http_resp", "http_response", "raw_response")
@@ -49,7 +49,6 @@ _HTTP_STATUSES = frozenset(
 _FAILURE_STATUSES = range(400, 600)
 _MIN_ERRNO = 32  # smaller numbers are too often codes of a library
 _SQLSTATE_LENGTH = 5
-_ITEM_LIMIT = 20
 # Protocol by a word in the names of classes and packages; its three-digit numbers are not HTTP statuses.
 _PROTOCOLS = {
     **dict.fromkeys(("smtp", "lmtp"), "mail"),
@@ -58,7 +57,6 @@ _PROTOCOLS = {
     **dict.fromkeys(("databaseerror", "operationalerror", "programmingerror", "interfaceerror"), "other"),
 }
 _NAMES_OF_STATUSES = "InternalServerError BadGateway GatewayTime ServiceUnavailable TooManyRequests RateLimit"
-_ENHANCED_STATUS = r"[245]\.\d{1,3}\.\d{1,3}\b"  # of a mail reply, RFC 3463
 
 CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     (
@@ -87,7 +85,7 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     (
         Category.NOT_FOUND,
         "DoesNotExist Gone InvalidPath LookupError NoSuch NotAvailable NotFound Unavailable",
-        "NotFound|DoesNotExist|NoSuch[A-Z]|Gone(?:Error|Exception)?$|[a-z]LookupError$|^InvalidPath|(?:Content|Item|Page|Product|Video)(?:NotA|Una)vailable",
+        "(?<!Delimiter)(?<!Footer)(?<!Header)(?<!Magic)(?<!Marker)NotFound|DoesNotExist|NoSuch[A-Z]|Gone(?:Error|Exception)?$|[a-z]LookupError$|^InvalidPath|(?:Content|Item|Page|Product|Video)(?:NotA|Una)vailable",
     ),
     (
         Category.INTEGRITY,
@@ -108,7 +106,7 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     ),
     (
         Category.DATA,
-        "Parse Parsing Decod Deseriali Malformed Schema Scanner Lexer Tokeni Composer Constructor Unp Unmarshal ompress Format Codec Charset Conversion Coercion Compute Shape Data Empty Pdf XLRD CompDoc YAML Yaml TOML Toml LZ Zstd Snappy Brotli Avro Parquet GEOS WK Exif Truncated Checksum CRC Bad Invalid Corrupt Broken Not Unidentified Encoding PDF PSEOF PSSyntax JSONDecode",
+        "Parse Parsing Decod Deseriali Malformed Schema Scanner Lexer Tokeni Composer Constructor Unp Unmarshal ompress Format Codec Charset Conversion Coercion Compute Shape Data Empty Pdf XLRD CompDoc YAML Yaml TOML Toml LZ Zstd Snappy Brotli Avro Parquet GEOS WK Exif Truncated Checksum CRC Bad Delimiter Footer Header Invalid Magic Marker OutOfBounds XMLSyntax Corrupt Broken Not Unidentified Encoding PDF PSEOF PSSyntax JSONDecode",
         CLASS_NAMES,
     ),
     (
@@ -125,8 +123,8 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     ),
     (
         Category.DATABASE_BUSY,
-        "Conflict DatabaseLocked Deadlock LockNotAvailable LockTimeout Serialization TooManyConnections",
-        "Deadlock|LockTimeout|LockNotAvailable|SerializationFailure|(?:Serialization|Transaction|Write)Conflict|DatabaseLocked|TooManyConnections",
+        "Conflict Locked Deadlock LockNotAvailable LockTimeout Serialization TooManyConnections",
+        "Deadlock|LockTimeout|LockNotAvailable|SerializationFailure|(?:Serialization|Transaction|Write)Conflict|(?:Database|Document|File|Record|Resource|Row|Table)Locked|TooManyConnections",
     ),
     (
         Category.SYSTEM,
@@ -141,9 +139,9 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     ),
     (
         Category.NETWORK,
-        "Available Brokers CommunicationError Connect DeadlineExceeded Disconnect Hosts NameResolution Network NeverReceived Nodes Servers Socket Terminated Time UnexpectedClose Unreachable",
+        "Available Brokers Closed CommunicationError Connect DeadlineExceeded Disconnect Hosts NameResolution Network NeverReceived Nodes Servers Socket Terminated Time UnexpectedClose Unreachable",
         "Time(?:d)?[Oo]ut|Connect(?:ion)?(?:Error|Exception|Failed|Failure|Lost|Closed|Reset|Refused|Aborted|Timeout)|"
-        "Disconnect(?:ed|ion)?|(?:Session|Connection)Terminated|UnexpectedClose|NotConnected|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded|"
+        "Disconnect(?:ed|ion)?|(?:Session|Connection)Terminated|UnexpectedClose|(?:Stream|Transport)Closed|NotConnected|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded|"
         "No(?:Servers|Hosts|Nodes|Brokers)(?:Error|Exception)?$|No(?:Server|Host|Node|Broker)s?Available|Socket(?:Open|Closed|Receive|Send)\\w*|CommunicationError|NeverReceived",
     ),
 )
@@ -167,8 +165,8 @@ def read_flag(error: BaseException) -> bool | None:
 def read_attributes(error: BaseException) -> tuple[Category, str, Evidence] | None:
     """Return category, rule name and evidence from the attributes of an error, or None."""
     evidence = evidence_in(error)
-    verdict = judge_evidence(evidence, "reply" if evidence.category else "")
-    if evidence.code is not None and evidence.category is None and judge_code(evidence.code) is None:
+    verdict = judge_evidence(evidence)
+    if evidence.code is not None and judge_code(evidence.code) is None:
         category = _judge_any_code(evidence.code, evidence.http_status)
         verdict = (category, f"code {evidence.code}") if category else verdict
     flag = read_flag(error)
@@ -186,8 +184,6 @@ def read_attributes(error: BaseException) -> tuple[Category, str, Evidence] | No
 def evidence_in(error: BaseException) -> Evidence:
     """Return the evidence in the attributes of an error."""
     protocol = _protocol_of(error)
-    if protocol in _REPLY_READERS and (reply := _REPLY_READERS[protocol](error)) is not None:
-        return reply
     found = _response_in(error) or (read_response(error) if protocol is None else None) or Evidence()
     facts: dict[str, object] = {}
     status = found.http_status
@@ -199,8 +195,7 @@ def evidence_in(error: BaseException) -> Evidence:
     state = _sqlstate_in(error, protocol)
     if state is not None:
         facts["sqlstate"] = state
-    number = safe_int(error, "errno")
-    if number is not None and number >= _MIN_ERRNO and ERRNOS.get(name_of_errno(number) or "") is Category.NETWORK:
+    if (number := _errno_in(error)) is not None:
         facts["errno"] = number
     headers = found.headers or _headers_in(error)
     wait = wait_in_attributes(error)
@@ -234,54 +229,7 @@ def _protocol_of(error: BaseException) -> str | None:
     protocol = next((protocol for word, protocol in _PROTOCOLS.items() if word in words), None)
     if protocol is not None:
         return protocol
-    text = safe_getattr(error, "message")
-    if not isinstance(text, str):
-        text = error.args[1] if len(error.args) > 1 and isinstance(error.args[1], str) else ""
-    return "mail" if compiled(_ENHANCED_STATUS).match(text) else None
-
-
-def _reply_number(error: object) -> int | None:
-    args = safe_getattr(error, "args")
-    values = [safe_getattr(error, name) for name in ("code", "smtp_code", "status_code", "status")]
-    values += list(args[:1]) if isinstance(args, tuple) else []
-    return next((number for value in values if (number := _three_digits(value))), None)
-
-
-def _reply_text(error: object) -> object:
-    for name in ("message", "smtp_error"):
-        text = safe_getattr(error, name)
-        if isinstance(text, str | bytes) and text:
-            return text
-    args = safe_getattr(error, "args")
-    return args[1] if isinstance(args, tuple) and len(args) > 1 else None
-
-
-def _read_mail_reply(error: BaseException) -> Evidence | None:
-    """Return the evidence of a mail server's reply, or of the worst reply about a recipient."""
-    mail = import_module("outlast.classify.libraries.mail")
-    found = mail.judge_reply(_reply_number(error), _reply_text(error)) or mail.read_refused_recipients(error)
-    refused = safe_getattr(error, "recipients")
-    if found is None and isinstance(refused, list | tuple):
-        replies = [(number, _reply_text(each)) for each in refused[:_ITEM_LIMIT] if (number := _reply_number(each))]
-        found = mail.judge_reply(*max(replies, key=lambda reply: reply[0])) if replies else None
-    return found.replace(origin=Origin.MAIL) if found else None
-
-
-def _read_ftp_reply(error: BaseException) -> Evidence | None:
-    """Return the evidence of an FTP server's reply."""
-    number = _reply_number(error)
-    codes = safe_getattr(error, "received_codes")
-    if number is None and isinstance(codes, list | tuple):
-        number = next((found for each in codes[:1] if (found := _three_digits(each))), None)
-    if number is None:
-        return None
-    found = import_module("outlast.classify.libraries.ftplib").judge_reply(f"{number} {text_of(error)}")
-    category = found.category or (Category.API_TEMPORARY if number < _PERMANENT_REPLY else Category.INVALID_PARAMETERS)
-    return Evidence(category=category, code=str(number), origin=Origin.FILE)
-
-
-_PERMANENT_REPLY = 500
-_REPLY_READERS = {"mail": _read_mail_reply, "ftp": _read_ftp_reply}
+    return "mail" if is_mail_reply(error) else None
 
 
 def _three_digits(value: object) -> int | None:
@@ -355,6 +303,17 @@ def _sqlstate_in(error: BaseException, protocol: str | None) -> str | None:
         if isinstance(state, str) and len(state) == _SQLSTATE_LENGTH and state.isascii() and state.isalnum():
             return state
     return None
+
+
+def _errno_in(error: BaseException) -> int | None:
+    """Return an errno that means a lost connection, or whose standard words are in the text; None for other numbers."""
+    number = safe_int(error, "errno")
+    category = ERRNOS.get(name_of_errno(number) or "")
+    if number is None or category is None:
+        return None
+    if category is Category.NETWORK and number >= _MIN_ERRNO:
+        return number
+    return number if strerror(number) in text_of(error)[:BODY_LIMIT] else None
 
 
 def _judge_any_code(code: object, status: int | None) -> Category | None:

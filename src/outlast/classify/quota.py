@@ -17,7 +17,8 @@ _OVER = r"(?:exceeded|reached|exhausted|hit|used up|depleted)"
 CERTAIN: dict[str, str] = {
     "regain": r"regain access on",
     "annual daily monthly weekly yearly": rf"(?:{_OVER}|over) (?:[\w,']+ ){{0,4}}{_PERIOD} (?:\w+ ){{0,3}}{_LIMIT}",
-    "exceeded reached exhausted hit used depleted": rf"{_PERIOD} (?:\w+ ){{0,3}}{_LIMIT}\b[\w ]{{0,20}}\b{_OVER}|{_LIMIT} exceeded: {_PERIOD}",
+    "exceeded reached exhausted hit used depleted": rf"{_PERIOD} (?:\w+ ){{0,3}}{_LIMIT}\b[\w ]{{0,20}}\b{_OVER}|{_LIMIT} exceeded: {_PERIOD}|"
+    rf"{_OVER} (?:[\w,']+ ){{0,5}}{_LIMIT} for (?:the|this|your) (?:current )?(?:day|week|month|year|billing)",
     "day 24 week month year": rf"(?:limited to|{_OVER}\b[\w ']{{0,30}}\b{_LIMIT} of|used (?:all|up)\b[\w ]{{0,20}}) \d[\d,.]{{0,15}} [\w ]{{1,30}}?{_EACH}|"
     rf"\d[\d,.]{{0,15}} [\w ]{{1,30}}?{_EACH} (?:{_LIMIT} )?{_OVER}|quota exceeded\b[^.]{{0,80}}\bper (?:day|month)|(?:24[- ]hour|per[- ]day) (?:\w+ )?limit (?:has been )?(?:exceeded|reached)",
     "perday dailylimitexceeded totalrequests usagecapexceeded": r"\w*perday\w*|dailylimitexceeded\w*|totalrequests limit exceeded|usagecapexceeded",

@@ -10,7 +10,7 @@ from itertools import islice
 
 from outlast.classify.codes import categories_by_name, judge_code
 from outlast.failure import RETRYABLE, Category
-from outlast.patterns import compiled
+from outlast.patterns import compiled, word_set
 
 _C = Category
 
@@ -36,9 +36,9 @@ REASONS = categories_by_name(
             "authenticationerror authenticationfailed authenticationfailure authenticationrequired "
             "authenticationexception autherror authfailed authfailure authrequired invalidauth authorizationerror "
             "authorizationfailed invalidapikey invalidapikeys apikeyinvalid apikeyexpired missingapikey "
-            "invalidkey invalidcredentials invalidcredential badcredentials wrongcredentials invalidpassword "
-            "wrongpassword invalidlogin loginfailed loginrequired notloggedin invalidtoken tokeninvalid "
-            "tokenexpired tokenrevoked expiredtoken missingtoken invalidaccesstoken accesstokenexpired "
+            "invalidkey invalidaccesskeyid invalidcredentials invalidcredential badcredentials wrongcredentials "
+            "invalidpassword wrongpassword invalidlogin loginfailed loginrequired notloggedin invalidtoken "
+            "tokeninvalid tokenexpired tokenrevoked expiredtoken missingtoken invalidaccesstoken accesstokenexpired "
             "expiredaccesstoken accesstokenscopeinsufficient invalidsession invalidsessionid sessionexpired "
             "invalidsignature signaturedoesnotmatch invalidclient invalidgrant unauthorizedclient accessdenied "
             "interactionrequired consentrequired insufficientscope missingscope insufficientpermissions "
@@ -79,7 +79,9 @@ REASONS = categories_by_name(
             "maintenance undermaintenance plannedmaintenance authorizationpending "
             "institutiondown institutionnotresponding"
         ),
-        _C.NETWORK: "timeout timedout connectionerror connectiontimeout deadlineexceeded networkerror",
+        _C.NETWORK: (
+            "timeout timedout connectionerror connectiontimeout deadlineexceeded networkerror networkconnection"
+        ),
     }
 )
 """Category by reason, in lowercase and without punctuation."""
@@ -97,8 +99,9 @@ _ENDINGS = (
 
 _TEMPORARY = frozenset({_C.API_TEMPORARY, _C.NETWORK, _C.SYSTEM})
 # With a 4xx, other temporary reasons are about the request: a slot is 'unavailable', a field has the name 'timeout'.
-_TEMPORARY_WITH_4XX = frozenset(
-    ["temporarilyunavailable", "authorizationpending", "tryagainlater", "institutiondown", "institutionnotresponding"]
+_TEMPORARY_WITH_4XX = word_set(
+    "temporarilyunavailable authorizationpending tryagainlater institutiondown institutionnotresponding "
+    "nospaceleftondevice diskfull outofdiskspace"
 )
 
 _EXACT = {"REQUEST_LIMIT_EXCEEDED": _C.QUOTA_EXHAUSTED}  # requests of a day; AWS means a rate by RequestLimitExceeded

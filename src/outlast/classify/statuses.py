@@ -55,12 +55,18 @@ CREDENTIALS = (
 )
 
 
+# A conflict with another writer passes; one with what exists does not.
+CONCURRENT_WRITES = (
+    r"(?i)\b(?:conflict(?:ing)?|concurrent(?:ly)?|in progress|another (?:operation|request|transaction|update))\b"
+    r"[^<>]{0,80}\b(?:try again|retry)\b(?! using| with)"
+)
+
 REFUSAL: dict[str, str] = {
     "auth": r"(?<!temporary )auth(?:entication)? (?:failed|failure|error|required|is required|rejected|refused|denied)|unauthori[sz]ed|not authori[sz]ed|authori[sz]ation (?:failed|violation)",
     "log access permission": r"log ?(?:in|on) (?:was |has been )?(?:failed|incorrect|denied|refused|rejected)|(?:access|logon|login|permission) denied for (?:user|login)|permission denied \(publickey",
     "password": r"(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|email) ?(?:or|and|/|-) ?password|user ?name (?:and|or) password (?:not accepted|(?:you entered )?(?:is|was|are) (?:invalid|incorrect|wrong))",
     "key credential password token": r"(?:invalid|incorrect|wrong|bad|expired|revoked) (?:\w+ )?(?:api[ _-]?key|credentials?|token(?! (?:at|in|near|on) )|password)|"
-    r"(?:api[ _-]?key|credentials?|token(?! (?:at|in|near|on) )|password)\b[\w ]{0,16}\b(?:invalid|incorrect|expired|revoked|rejected|not valid|not correct|do(?:es)? not match)",
+    r"(?:api[ _-]?key|credentials?|token(?! (?:at|in|near|on) )|password)\b[\w ]{0,32}\b(?:invalid|incorrect|expired|revoked|rejected|not valid|not correct|do(?:es)? not match)",
     "invalid_grant jwt host pg_hba": r"invalid_grant|jwt expired|host key (?:is not|not) trusted|host key verification failed|no pg_hba\.conf entry",
 }
 """Lowercase texts that refuse credentials: the only words that make a lost connection or a 5xx permanent."""
@@ -91,10 +97,8 @@ def category_of_status(status: int) -> Category | None:
 def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
     """Return category and rule name of a response, or None if its status is not a failure."""
     status = evidence.http_status
-    if status is None:
-        return None
-    category = category_of_status(status)
-    if category is None:
+    category = None if status is None else category_of_status(status)
+    if status is None or category is None:
         return None
     headers, text = evidence.headers, f"{evidence.code or ''} {evidence.body}"
     if status == 403:
@@ -109,6 +113,8 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
     if status in _RETRY_AFTER_MAKES_TEMPORARY and "retry-after" in headers:
         temporary = _C.RATE_LIMIT if status == 418 else _C.API_TEMPORARY
         return temporary, f"http {status} with Retry-After"
+    if status == 409 and re.search(CONCURRENT_WRITES, text):
+        return _C.API_TEMPORARY, "http 409 about concurrent writes"
     return category, f"http {status}"
 
 

@@ -25,24 +25,26 @@ PHRASES: dict[Category, dict[str, str]] = {
         **REFUSAL,
         "authenticate logged": r"(?:failed|unable) to authenticate|not authenticated|(?:must be|not) logged in",
         "api credential login password signature token": r"(?:invalid|incorrect|wrong|bad|expired|revoked|missing) (?:\w+ )?(?:signature|login)|missing (?:\w+ )?(?:api[ _-]?key|credentials?|token|password)",
-        "session signature": r"(?:session|signature)\b[\w ]{0,12}\b(?:invalid|expired|revoked|rejected|not valid|does not match)",
+        "session signature": r"(?:session|(?<!method )(?<!function )signature)\b[\w ]{0,12}\b(?:invalid|expired|revoked|rejected|not valid|does not match)",
         "log sign authorization": r"log ?in required|sign[ -]?in (?:required|to confirm)|authorization required",
         "認証": "認証(?:に失敗|エラー|が必要|情報が(?:不正|無効))",
         "ログイン": "ログイン(?:が必要|に失敗)",
         "apiキー トークン パスワード": "(?:トークン|apiキー|パスワード)(?:の有効期限)?(?:が|は)?(?:無効|不正|期限切れ|切れ|間違|違い)",
     },
     Category.ACCESS_DENIED: {
-        "access forbidden operation permission": r"access (?:is )?(?:denied|forbidden)|permission (?:denied|to \S+ denied)|forbidden(?! (?:character|word|value))|operation not permitted",
+        "access forbidden operation permission": r"access (?:is )?(?:denied|forbidden)|permission (?:denied|to \S+ denied)|forbidden(?! (?:character|word|value))|operation not permitted|(?:do|does) not have (?:\w+ ){0,2}permissions?",
         "アクセス": "アクセス(?:が|は|を)?(?:拒否|禁止)",
         "権限が": "権限が(?:ありません|ない|不足)",
     },
     Category.CONFIGURATION: {
         "config ipv6 protocol scheme setting uri url": r"(?:invalid|malformed|unsupported|missing|no) (?:url|uri|scheme|protocol|configuration|config|setting|ipv6 url)\b(?! (?:param|arg|value|field))",
-        "given invalid malformed supplied unknown unsupported": r"(?:invalid|malformed) (?:endpoint|base url|dsn|connection string)|unsupported (?:url )?(?:scheme|protocol)|unknown (?:url type|scheme)|no (?:scheme|host) (?:supplied|given)",
+        "given invalid malformed supplied unknown unsupported": r"(?:invalid|malformed) (?:endpoint|base url|dsn|connection string)|unsupported (?:url )?(?:scheme|protocol)|unknown (?:url type|scheme)|no (?:schem[ae]|host) (?:supplied|given)",
         "api configuration connection credential environment setting": (
             r"(?:api[ _-]?key|environment variable|setting|configuration|credentials?|connection string)\b[\w ]{0,40}\b(?:is |are |was )?"
-            r"(?:not set|missing|empty|not configured|not defined|not provided|required)"
+            r"(?:not set|missing|empty|not configured|not defined|not provided|required|must be (?:set|provided))"
         ),
+        "protocol scheme": r"(?:protocol|scheme)(?: ['\"]?[\w+.-]+['\"]?)? (?:is )?(?:invalid|unknown|not (?:known|supported|recogni[sz]ed))",
+        "readonly unable": r"attempt to write a readonly database|unable to open database file",
         "found": r"(?:module|library|driver|command|executable|plugin|interpreter|dependency) (?:'?[\w.-]+'? )?(?:is |was )?not found",
         "matching unsupported": r"no matching (?:[\w-]+ )?(?:encryption|key exchange|cipher|mac|host key)\b[\w ]{0,20}\bfound|unsupported (?:ssh|tls|ssl|protocol) version",
         "api": r"no api[ _-]?key (?:was |has been |is )?(?:provided|given|found|set|configured)",
@@ -58,7 +60,9 @@ PHRASES: dict[Category, dict[str, str]] = {
             r"(?<!tag )(?<!footer )(?<!command )(?<!module )(?<!library )(?<!driver )(?<!parameter )(?<!argument )(?<!option )not[ _]found"
         ),
         "doesn't exist longer": r"(?=does|no )(?<!parameter )(?<!argument )(?<!option )(?<!setting )(?<!host )(?:does not exist|doesn't exist|no longer (?:exists|available))",
-        "such": r"no such (?:file|key|bucket|object|entity|resource|user|page|document|item|record|video|channel)\b",
+        "be found": r"(?<!address )(?<!domain )(?<!host )(?<!node )(?<!server )(?:cannot|can't|could not|couldn't) be found",
+        "such": r"no such (?:file|key|bucket|object|entity|resource|user|page|document|item|record|video|channel|customer|account|order|index|collection|container|image|project|repository|branch|topic|queue)\b",
+        "file": r"no (?:\w+ )?files? (?:were |was )?found",
         "deleted members private removed unavailable": r"(?=has|was|been)(?<!parameter )(?<!argument )(?<!option )(?<!method )(?<!support )(?<!function )(?:has been|was|been) (?:deleted|removed)(?! (?:in|since|as of) (?:version|release|python|v?\d))|video (?:is )?unavailable|private video|video is private|members[- ]only",
         "nosuch": r"nosuch(?:key|bucket|upload|version)",
         "がありません 削除され 存在しない 存在しません 見つからない 見つかりません 非公開": "該当する\\w{0,10}がありません|見つかりません|見つからない|存在しません|存在しない|削除され(?:ました|ています)|非公開",
@@ -69,6 +73,12 @@ PHRASES: dict[Category, dict[str, str]] = {
             r"(?:parameters?|params?|arguments?|requests?|inputs?|values?|fields?)"
         ),
         "argument field input param": r"(?:parameters?|params?|arguments?|fields?|inputs?)\b[\w '\"]{0,40}\b(?:is|are|was) (?:invalid|required|missing|not valid|unknown)",
+        "expression identifier name query selector": (
+            r"(?:invalid|illegal|malformed) (?:\w+ )?(?:expression|identifier|query|selector|(?<!domain )(?<!host )(?<!server )name)(?! resolution)"
+        ),
+        "syntax": r"syntax error at or near|near \"[^\"]{0,60}\": syntax error|(?:error in your )?sql syntax(?: error)?",
+        "serializ": r"not json[- ]serializable|(?:can ?not|can't) serialize ['\"]?[\w.]+['\"]? object",
+        "context": r"maximum context length|context (?:length|window)(?: limit)? exceeded",
         "parameter argument field": r"(?:parameter|argument|field) (?:missing|required|invalid)|required (?:parameter|argument|field)",
         "parameter argument option": r"(?:parameter|argument|option)\b[\w '\"]{0,40}\b(?:not found|does not exist|was removed)",
         "must timeout": r"(?:invalid|illegal|bad) timeout|timeout (?:must|has to|should|parameter)|must be (?:an? )?(?:positive|non-?negative|greater than|at least|one of|between)",
@@ -82,6 +92,7 @@ PHRASES: dict[Category, dict[str, str]] = {
     Category.INTEGRITY: {
         "constraint duplicate violates": r"(?:unique|foreign key|not null|check|primary key|integrity|exclusion) constraint(?! (?:matching|exists|named))|violates \S+ constraint|duplicate (?:key|entry)",
         "constraint": r"constraint (?:violation|failed)",
+        "unique": r"(?:keys?|columns?|values?|names?|rows?)\b[\w ,'\"]{0,30} (?:is|are) not unique",
         "制約 重複": "(?:一意|外部キー|整合性|not null)制約|重複(?:キー|エントリ)",
     },
     Category.DATA: {
@@ -101,8 +112,12 @@ PHRASES: dict[Category, dict[str, str]] = {
         "アクセスが アクセス制限中 リクエスト レート": "レート(?:制限|リミット)|リクエスト(?:が|数が|回数の|数の)?(?:多すぎ|過多|上限|制限)|アクセスが(?:集中|多すぎ)|アクセス制限中",
     },
     Category.DATABASE_BUSY: {
-        "locked sqlite_ deadlock lock": r"database (?:\w+ )?is locked|table (?:\S+ )?is locked|sqlite_(?:busy|locked)|deadlock(?: detected| found)?|lock wait timeout|lock timeout|lock request time ?out",
+        "locked sqlite_ deadlock lock": r"database (?:\w+ )?is locked|table (?:\S+ )?is locked|sqlite_(?:busy|locked)|deadlock(?: detected| found)?|lock wait timeout|lock timeout(?! (?:with|setting|value|parameter|option|must|of))|lock request time ?out",
         "conflict serialize obtain serialization statement clients connections": r"write conflict|conflict with recovery|could not (?:serialize|obtain lock)|serialization failure|statement timeout|too many (?:clients|connections)",
+        "acquire obtain conflict set get": (
+            r"(?:could not|failed to|unable to|cannot|can't) (?:(?:acquire|obtain) (?:an? |the )?(?:\w+ )?lock|(?:get|set) (?:an? |the )?(?:\w+ )?lock on)"
+            r"|write-write conflict|conflicting lock is held|conflict on (?:update|write|commit)(?=\W*\Z|[!.:;])"
+        ),
         "slots pool database": r"remaining connection slots|connection pool (?:is )?(?:exhausted|full)|queuepool limit|database system is (?:starting up|shutting down|in recovery)",
         "データベースが ロック 接続数": "接続数(?:が|の)?(?:上限|超過)|データベースが(?:ロック|ビジー)|デッドロック|ロック(?:待ち|の)?(?:タイムアウト|待機)",
     },
@@ -113,24 +128,27 @@ PHRASES: dict[Category, dict[str, str]] = {
     },
     Category.API_TEMPORARY: {
         "service temporar": r"(?<!not )(?<!not a )temporar(?:il)?y (?:un ?available|unable|failure(?! in name)|error|overloaded|down|busy)|service (?:is )?(?:temporarily |currently )?unavailable",
-        "server": r"internal server error|\A\W*server error|(?:an?|the|with|returned|received|unexpected|remote|upstream|http|unknown|\d{3}) server error|server error(?<=[:(,;-] server error)",
+        "server": r"internal server error|\A\W*server error|(?:an?|the|with|returned|received|unexpected|remote|upstream|http|unknown|\d{3}) server error(?! (?:code|handler|page|policy))|server error(?<=[:(,;-] server error)",
         "backend gateway maintenance overloaded": r"bad gateway|gateway time-?out|backend error|overloaded(?<!no matching overloaded)(?! (?:function|method|operator|constructor|signature|variant))|under maintenance",
         "try": r"(?=(?:re)?try )(?<!not )(?<!never )(?<!and )(?:(?:re)?try(?: your request)?(?: again)? (?:later|soon|shortly|(?:in|after) (?:an?|some|\d[\w.]*))|retry (?:your|the|this) (?:request|operation|transaction))",
         "went error wait": r"(?:something went wrong|(?:unexpected|unknown|internal) error|wait\b[\w ]{0,20} and)[\w ]{0,20}[.,:;!-]{0,2} (?:please )?(?:try again|retry)",
+        "leader healthy replicas": r"no cluster leader|leader (?:is )?not (?:yet )?available|no healthy (?:upstream|backend|host|node)s?|not enough (?:[\w-]+ )?replicas",
         "available connections": r"maximum connections exceeded|no (?:servers?|nodes?|workers?|brokers?|replicas?|backends?|responders?) (?:is |are )?available",
         "server temporary unavailable": r"(?<!not a )temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
         "しばらく エラー メンテナンス中 一時的 混み合って": "一時的(?:に|な)(?:利用|使用|アクセス|エラー|障害|接続|サービス)|メンテナンス中|(?:サーバー|サーバ|内部)(?:の)?エラー|混み合って|しばらく(?:して|経って|待って|時間|お待ち)",
     },
     Category.NETWORK: {
-        "timed timeout time-out": r"timed[ -]?out|time-?out(?<!session timeout)(?<!token timeout)(?<!password timeout) (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
+        "timed timeout time-out": r"timed[ -]?out|time-?out(?<!session timeout)(?<!token timeout)(?<!password timeout)(?: was| has been)? (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
         "timeout time-out": r"(?:connect(?:ion)?|read|write|request|response|socket|operation|server|network|net|query|idle|pool|upstream|handshake|ssl|tls|dns|http|api|rpc|command|call|fetch|download|upload|page|navigation|send|receive|recv|i/o) time-?outs?(?! (?:value|setting|parameter|must|has to|should|is (?:not|invalid)|cannot|of))",
         "time": r"\A\W*time-?out(?=\s*(?:\Z|[:.!,(-]))|(?<=[:(,;-] )time-?out(?=\W*\Z)",
         "deadline eai_again enotfound listener socket such": r"deadline exceeded|no such host|enotfound|eai_again|socket hang up|no listener",
         "authority certificate expired signed trusted verification verify": r"(?:x509|certificate)\b[\w :]{0,30}\b(?:expired|verify failed|verification failed|not trusted|unknown authority|self[- ]signed)|bad certificate",
+        "network": r"(?<!neural )network (?:error|failure|problem)",
+        "answer reply response": r"no (?:answer|reply|response) (?:was )?(?:received|from)",
         "connection": r"connection\b(?! (?:string|name|id|parameter)\b)[\w ]{0,30}\b(?:refused|reset|aborted|closed(?! (?:normally|cleanly|successfully))|lost|dropped|broken|failed|error|terminated|timed out|interrupted)",
         "refused reset closed lost timed": r"connection (?:to|from|with|at) [\w \"'()@/:.\u2026-]{1,60}\b(?:refused|reset|closed|lost|timed out)",
         "econn etimedout epipe unreach eai_again err_": r"econn(?:reset|refused|aborted)|etimedout|epipe|ehostunreach|enetunreach|eai_again|err_(?:connection|name_not|timed_out|ssl|network)\w*",
-        "broken closed connect lost reset socket": r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|server disconnected|closed (?:the )?connection|lost connection|socket is closed",
+        "broken closed connect lost reset socket": r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|(?:server|client|peer|host|socket) disconnected(?! ?[:=])|closed (?:the )?connection|lost connection|socket is closed",
         "unreachable down route eof hung gone": r"(?:network|host|no route to host|net)\b[\w ]{0,12}\b(?:is )?(?:unreachable|down)|no route to host|unexpected eof|eof occurred|hung up|gone away",
         "getaddrinfo nodename resolution resolve service": r"(?:temporary failure in )?name resolution|name or service not known|nodename nor servname|getaddrinfo|(?:could not|failed to|cannot|can't|unable to) resolve (?:the )?(?:host|address|domain|dns|proxy|server|['\"]?[\w-]+(?:\.[\w-]+)+)",
         "host domain server dns address": r"(?:host|hostname|domain|server) not found|dns (?:lookup|error|failure|resolution)|no address associated|unknown host",
@@ -145,7 +163,7 @@ A text that matches has one of the words before the pattern."""
 _NOT_AN_AMOUNT = r"(?! ?(?:usd|eur|gbp|jpy|dollars?|euros?|yen|percent|%|rows?|records?|items?|files?|bytes|[km]b|ms|seconds?|points)(?!\w))"
 STATUS_PATTERNS: dict[str, str] = {
     # HTTP 503, HTTP/1.1 503, status 503, status code: 503, error code 503, code=503, error 503
-    "http status error response code ステータス エラー": r"(?:\bhttp(?:/\d(?:\.\d)?)?(?: error)?(?: status)?(?: code)?(?=[\s:=#]|[^\x00-\x7f]|\d{3})|\bstatus(?:[ _]?code)?|\berror(?: code)?|\bresponse(?: code)?|(?<!exit )\bcode|"
+    "http status error response code ステータス エラー": r"(?:\bhttp(?:/\d(?:\.\d)?)?(?: error)?(?: status)?(?: code)?(?=[\s:=#]|[^\x00-\x7f]|\d{3})|(?<!exit )\bstatus(?:[ _]?code)?|\berror(?: code)?|\bresponse(?: code)?|(?<!exit )\bcode|"
     r"(?:ステータス|エラー)(?:コード)?)"
     r"(?:['\"]?\s*[:=#]\s*|\s+|(?<=[^\x00-\x7f])|(?<=http))[\[('\"]?(?P<named>[1-5]\d\d)(?![\w]|[.,:/-]\w)"
     + _NOT_AN_AMOUNT,

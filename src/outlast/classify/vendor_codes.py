@@ -12,6 +12,7 @@ from itertools import pairwise
 from outlast.classify.codes import categories_by_name, judge_sqlstate, judge_words
 from outlast.classify.libraries import entry_of
 from outlast.classify.quota import read_quota
+from outlast.classify.reasons import category_of_reason
 from outlast.classify.rpc_status import RPC_STATUSES
 from outlast.classify.safe_access import TEXT_LIMIT, safe_getattr, safe_int, safe_item, safe_str, text_of
 from outlast.classify.statuses import refusal_in
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _C = Category
 _CODE_LIMIT = 100
+_ENHANCED_STATUS = r"[245]\.\d{1,3}\.\d{1,3}\b"  # of a mail reply
 
 
 def _names(table: str) -> dict[str, Category]:
@@ -349,6 +351,14 @@ def _mail(text: str) -> "Code | None":
     return _worst([(code, _library("mail").judge_reply(int(code), reply).category) for code, _, reply in replies])
 
 
+def _aws(text: str) -> "Code | None":
+    """Return the code in a text of a client of AWS: ``AWS Error SLOW_DOWN``, ``An error occurred (Throttling) when``."""
+    found = re.search(r"\bAWS Error ([A-Z_]{4,60})\b|\bAn error occurred \(([\w.]{3,60})\) when calling", text)
+    code = (found[1] or found[2]) if found else ""
+    category = category_of_reason(code)
+    return (code, category) if category else None
+
+
 def _nats(text: str) -> "Code | None":
     return _judge_texts(NATS, text) if text.startswith("nats: ") else None
 
@@ -371,6 +381,10 @@ TEXT_CODES: "tuple[tuple[str, str, Origin, Callable[[str], Code | None]], ...]" 
     ("StatusCode.", "gRPC", Origin.RPC, _by_name(r"\bstatus(?:_code)? ?[=:] ?<?StatusCode\.([A-Z_]+)\b", RPC_STATUSES)),
     ("closed with ", "WebSocket", Origin.NETWORK, _by_number(r"\bWebSocket closed with (\d{4})\b", GATEWAY)),
     ("curl: (", "curl", Origin.NETWORK, _by_number(r"\bcurl: \((\d{1,3})\)", CURL)),
+    ("curlCode: ", "curl", Origin.NETWORK, _by_number(r"\bcurlCode: (\d{1,3})\b", CURL)),
+    ("AWS Error ", "AWS", Origin.HTTP, _aws),
+    ("An error occurred (", "AWS", Origin.HTTP, _aws),
+    ("-32", "JSON-RPC", Origin.RPC, _by_number(r"['\"]code['\"]: ?(-32\d{3})\b", JSON_RPC)),
     (".", "mail reply", Origin.MAIL, _mail),
 )
 """What a text must contain, the family's name and origin, and the function that finds its code."""
@@ -428,17 +442,38 @@ def _mailbox(_: BaseException, text: str) -> "Code | None":
     return too_fast or ((code, MAILBOX[code]) if code else None)
 
 
+def is_mail_reply(error: BaseException) -> bool:
+    """Return whether the text of a reply begins with an enhanced status code of mail (RFC 3463)."""
+    return re.match(_ENHANCED_STATUS, _reply_text(error)) is not None
+
+
+def _reply_text(error: BaseException) -> str:
+    for reply in (safe_getattr(error, "message"), safe_getattr(error, "smtp_error"), *error.args[1:2]):
+        if isinstance(reply, str | bytes) and reply:
+            return reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
+    return ""
+
+
 def _smtp(error: BaseException, text: str) -> "Code | None":
-    reply = safe_getattr(error, "message") or safe_getattr(error, "smtp_error") or text
-    found = (_library("mail").judge_reply(code, reply) for code in _numbers_in(error, "smtp_code code args"))
-    return next(((evidence.code, evidence.category) for evidence in found if evidence), None)
+    """Return the code of a mail server's reply and its category; of replies about recipients, of the worst one."""
+    refused = safe_getattr(error, "recipients")
+    replies = [error, *(refused[:20] if isinstance(refused, list | tuple) else ())]
+    found = (
+        _library("mail").judge_reply(code, _reply_text(each) or text)
+        for each in replies
+        if isinstance(each, BaseException)
+        for code in _numbers_in(each, "smtp_code code status_code args")
+    )
+    return _worst([(evidence.code, evidence.category) for evidence in found if evidence])
 
 
 def _ftp(error: BaseException, text: str) -> "Code | None":
     codes = safe_getattr(error, "received_codes")
-    code = "".join(codes[:1]) if isinstance(codes, tuple) and isinstance(codes[:1] and codes[0], str) else text[:3]
-    general = {"4": _C.API_TEMPORARY, "5": _C.INVALID_PARAMETERS}.get(code[:1])
-    category = _library("ftplib").REPLIES.get(code, general) if code.isdigit() else None
+    code = codes[0] if isinstance(codes, tuple) and codes and isinstance(codes[0], str) else text[:3]
+    if not code.isdigit():
+        code = str(next(_numbers_in(error, "code status_code args"), ""))
+    general = {"4": _C.API_TEMPORARY, "5": _C.INVALID_PARAMETERS}.get(code[:1]) if len(code) == 3 else None
+    category = _library("ftplib").REPLIES.get(code, general)
     return (code, category) if category else None
 
 
@@ -452,6 +487,7 @@ CLASS_CODES: "tuple[tuple[str, str, Origin, Callable[[BaseException, str], Code 
     ("ldap", "LDAP", Origin.NETWORK, _ldap),
     ("mqtt", "MQTT", Origin.MESSAGING, _mqtt),
     ("smtp", "SMTP", Origin.MAIL, _smtp),
+    ("lmtp", "SMTP", Origin.MAIL, _smtp),
     ("imap", "IMAP", Origin.MAIL, _mailbox),
     ("mysql", "MySQL", Origin.DB, _from_table("errno args", "pymysql.NUMBERS")),
     ("mariadb", "MySQL", Origin.DB, _from_table("errno args", "pymysql.NUMBERS")),
@@ -522,6 +558,8 @@ def _by_shape(error: BaseException) -> "Found | None":
     if number is not None and number in _library("amqp").REPLIES:
         category = _library("amqp").judge_reply(number, safe_str(error, "reply_text") or "")
         return _finding("AMQP", Origin.MESSAGING, (str(number), category))
+    if is_mail_reply(error) and (reply := _smtp(error, "")):
+        return _finding("mail reply", Origin.MAIL, reply)
     number = safe_int(error, "code") or safe_int(error, "faultCode")
     if number in JSON_RPC:  # the rest of the reserved range has a different meaning for each server
         return _finding("JSON-RPC", Origin.RPC, (str(number), JSON_RPC[number]))
