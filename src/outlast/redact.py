@@ -12,7 +12,7 @@ from functools import cache
 
 from outlast.patterns import compiled, word_set
 from outlast.secret_names import is_secret_name
-from outlast.secret_shapes import LONG_TOKENS, LONG_WORD, SHAPES, TOKENS
+from outlast.secret_shapes import LINE_BREAK, LONG_TOKENS, LONG_WORD, SHAPES, TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,17 +26,23 @@ MESSAGE_LIMIT = 4096
 _LONGEST_TOKEN = 256  # a cut may leave half a secret; up to this many characters are dropped to reach the last blank
 _OVERLAP = 512  # characters beyond the limit that the patterns see, so that a secret at the limit is masked as a whole
 _FLAGS = re.IGNORECASE | re.DOTALL
+# What follows a secret name and a blank and looks random: letters of both kinds and digits in two places, or hexadecimal digits.
+_RANDOM = (
+    r"(?-i:(?![/~.]|\w{1,10}://)(?=[^\s=]{0,60}[a-z])(?=[^\s=]{0,60}[A-Z])(?=[^\s=\d]{0,60}\d++[^\s=\d]{1,60}\d)[\w.+/~!@#$%^*:-]{8,}+|(?=[a-f]*\d)(?=\d*[a-f])[\da-f]{24,}+)"
+    r"(?=[\s.,;)'\"\]\\]|$)"
+)
 # A name that is quoted or not, and what separates it from a value.
 _NAMED_VALUE = (
-    r"(?<![\w.-])([\w.-]++)((?:\\*['\"`]|&quot;|&#3[49];|%5D|\])*+)"
-    r"(\s*+(?:[:!?|+]{0,2}=[=>~]{0,2}|:(?!:|//)|[：＝])|\s*+,(?=\s*+\\*b?['\"])|[ \t]++(?:(?=\\*['\"`])|(?:is|was)[ \t]))"
+    r"(?<![\w.-])([\w.-]++)((?:\\*['\"`]|%5D|\])*+)"
+    r"(\s*+(?:[:!?|+]{0,2}=[=>~]{0,2}|:(?!:|//)|::(?=[ \t])|[：＝→⇒]|->|<-(?=\s*+\\*['\"])|;s:\d{1,9}:(?=\\*\"))|\s*+,(?=\s*+\\*b?['\"])|"
+    rf"[ \t]++(?:(?=\\*['\"`])|(?:is|was|(?-i:IN|I?LIKE))[ \t]|(?={_RANDOM})))"
 )
 _OPTION = r"(?<![\w-])(--?[a-z][\w-]+)()((?:['\"]\s*,\s*|\s+)(?=[^\s-]|-\S*\d))"
 # Each secret name contains one of these words, and where a second one is given also that.
 _NAME_HINTS = (
     (
-        "pass pw secret token key cred auth cookie sig session srf jwt pin otp hmac dsn bearer senha contrase kennw wachtw haslo sifre "
-        "parola webhook contribsys input_value db_u db-u dbu",
+        "pass pw pswd secret token key cred auth cookie sig sess srf jwt pin otp hmac dsn psk pat bearer assertion verifier saml mnemonic phrase "
+        "connect.sid senha contrase clave kennw wachtw haslo heslo salasana sifre parola kata_sandi webhook contribsys input_value db_u db-u dbu",
         "",
     ),
     ("database", "ur"),
@@ -46,28 +52,36 @@ _NAME_HINTS = (
     ("code", "recovery"),
     ("code", "backup"),
     ("code", "verification"),
+    ("code", "activation"),
+    ("code", "access"),
+    ("code", "device"),
+    ("code", "factor"),
+    ("code", "?"),
+    ("code", "&"),
 )
 _RAREST = "$&~@{[|<>`=(/'_-QZXJKVWBGYFDHULMOPRNSICETA9876543210qzxjkvbwpgfymculdhrsniotae:."
 _AFTER_DASH = r"[_-][\w+/=.$-]{10}"
-_LABELS = frozenset(["name", "key", "header", "field", "loc", "param", "parameter", "variable"])
-_LABELLED = frozenset(["value", "values", "content", "input"])
+_LABELS = frozenset(["name", "key", "header", "field", "loc", "param", "parameter", "type", "variable"])
+_LABELLED = frozenset(["value", "values", "content", "input", "rejected_value", "rejectedvalue"])
 _LABEL_REACH = 300  # characters between the name of a secret and its value: {"name": "token", "in": "body", "value": …}
 _TWO_WORDS = frozenset(
-    ["key", "keys", "string", "url", "id", "code", "phrase"]
+    ["key", "keys", "string", "url", "id", "code", "phrase", "passe"]
 )  # last words of names with a blank: API key
 _WHOLE_LINE = r"authori[sz]ation|cookies?"
 
-_END = r"(?=[\s&]|[.,:;]?(?:[)\]}'\"]{1,9}(?!\w)|\s|$)|\\n)"
+_END = r"(?=[\s&]|,\\{0,8}['\"]|[.,:;]?(?:(?:\\{0,8}[)\]}'\"]){1,9}(?!\w)|\s|$)|\\{1,8}n)"
 _SECRETIVE = r"[a-z_.-]{0,40}(?:pass|pwd|token|secret|key|cred|auth|session|cookie)[a-z_.-]{0,40}"
 # Values that are not secrets: constants, placeholders, types, and what errors say about a secret.
 _HARMLESS = (
     rf"(?:none|null|nil|true|false|yes|no|undefined|<[\w.]+(?: object)? at 0x\w+>?|%s|%\({_SECRETIVE}\)s|\?|\$\d\d?|:{_SECRETIVE}|@{_SECRETIVE}|"
     rf"\{{\d?\}}|\{{{{?\s*{_SECRETIVE}\s*\}}?\}}|\$\{{[\w.:-]+\}}|\$\(\w+\)|(?-i:\$[A-Z_]+)|<{_SECRETIVE}>){_END}"
 )
+# The quote after a name may end the text that the name is in: a line of source as a value of JSON.
+_END_OF_TEXT = r"\\*['\"](?:\)|[,}](?:\s*\\*['\"][\w.]+\\*['\"]:|\s*$))"
 _TYPE = (
     r"(?:(?:typing\.|t\.)?(?:str|bytes|int|float|bool|dict|list|tuple|set|any|object|optional|union|string|number|none|callable|"
-    r"type|literal|annotated|secretstr|secretbytes|text|varchar|character varying|uuid|jsonb?)(?>\[[^\n]{0,80}?\])?"
-    r"(?:\s*\|\s*[\w.\[\]]{1,40}){0,3}(?:\s*=\s*(?!=)|(?=\s*(?:[,)\]};]|\\n|$)|\n))|\w+\.(?-i:[A-Z][A-Za-z]+)(?:\s*\|\s*\w+)?(?:\s*=\s*(?!=)|(?=[,)])))"
+    r"type|literal|annotated|final|classvar|secretstr|secretbytes|text|varchar|character varying|uuid|jsonb?)(?>\[[^\n]{0,80}?\])?"
+    r"(?:\s*\|\s*[\w.\[\]]{1,40}){0,3}(?:\s*=\s*(?!=)|(?=\s*(?:[,)\]};]|\\{1,8}[n\"]|\"[,}]|$)|\n))|\w+\.(?-i:[A-Z][A-Za-z]+)(?:\s*\|\s*\w+)?(?:\s*=\s*(?!=)|(?=[,)])))"
 )
 _ABOUT_IT = (
     r"(?:(?:is|was|are|has|have|must|should|cannot|can't|can|could|may|might|does|did|do|not|no|too|the|an?|this|these|that|it|your|you|"
@@ -83,15 +97,22 @@ _REMARK = (
 _ERROR_NAME = (
     r"(?:Invalid|Expired|Missing|Unexpected|Bad|Unknown|Malformed|No|Illegal|Unsupported|Incorrect|Wrong|Revoked)[A-Z]"
 )
+# Blanks and line breaks before a value, types of YAML, and those that PHP shows.
+_BEFORE_VALUE = (
+    rf"[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=\S)|string\(\d{{1,9}}\) )?"
+)
 _CODE = r"(?:(?:await|new|not|yield)\s+)?([A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)*)([(\[]?)"
 _CODE_ROOTS = word_set(
     "self cls this settings config cfg conf os env environ args options opts request app ctx context kwargs"
 )
 _CALLS = word_set("str int bytes dict list repr input open getattr next quote getenv hash len")
 _QUOTED = r"(?<!\\)(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
-_OPENING = r"[bruf@$]{0,2}(\\*)([\"'`]|&quot;|&#3[49];)((?:\1\2){2})?"
-_NEXT_FIELD = r"[,;&](?:amp;)?(?=\s|$|\\*['\"]|[\w.\-\[\]%][\w.\-\[\]% ]{0,40}=(?!=|\s|$))"
+_OPENING = r"[bruf@$]{0,2}(\\*)([\"'`])((?:\1\2){2})?"
+_NEXT_FIELD = r"[,;&](?=\s|$|\\*['\"]|[\w.\-\[\]%][\w.\-\[\]% ]{0,40}=(?!=|\s|$))"
 _ESCAPES = r"(?:\x1b|(?<!\\)\\+(?:x1b|u001b|033))\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
+# Keys of rows, caches and locks, which are not secret even if they look random.
+_OPEN_KEY = r"(?:cache|dedup\w*|dictionary|foreign|group|hash|idempotency|index|item|lock|lookup|object|partition|primary|public|record|routing|row|sort|unique)[_-]?key$"
+_ENTITY = r"&(?:quot|apos|lt|gt|amp|#\d{1,7}|#x[0-9a-f]{1,6});"
 _ENCODED = r"(?<![\w.~+!*()%/-])[\w.~+!*()/-]*%[0-9A-Fa-f]{2}[\w.~+!*()%/-]*"
 _MOST_DECODINGS = 3
 _LONGEST_CALL = 300  # characters in the brackets of an expression
@@ -156,9 +177,14 @@ def _mask_long_tokens(word: str) -> str:
 
 
 def _mask_visible(text: str, original: str, decodings: int = 0) -> str:
-    """Return the text masked, also where characters that are not visible are inside a name."""
-    if text is not original or "\\u" in text or "\\x1b" in text or "\\033" in text:
+    """Return the text masked, also where characters are not visible, or escaped as in HTML."""
+    is_html = "&" in text and compiled(_ENTITY, re.IGNORECASE).search(text)
+    if text is not original or is_html or "\\u" in text or "\\x1b" in text or "\\033" in text:
         visible = _without_invisible(original)
+        if is_html:
+            from html import unescape  # noqa: PLC0415  # few texts need it
+
+            visible = compiled(_ENTITY, re.IGNORECASE).sub(lambda found: unescape(found[0]), visible)
         visible = safe_text(visible, len(visible))
         masked = _mask_built_in(visible, decodings)
         if masked != visible:
@@ -185,11 +211,14 @@ def _mask_built_in(text: str, decodings: int) -> str:
 
 def _mask_encoded(text: str, decodings: int) -> str:
     """Return a part of a URL, masked if it has a secret when it is decoded."""
-    from urllib.parse import quote, unquote  # noqa: PLC0415  # few texts need it
+    from urllib.parse import quote, unquote, unquote_plus  # noqa: PLC0415  # few texts need it
 
-    decoded = unquote(text)
-    masked = _mask_visible(safe_text(decoded, len(decoded)), decoded, decodings)
-    return text if MASK not in masked else quote(masked, safe="*()!~+/")
+    for decode in (unquote_plus, unquote) if "+" in text else (unquote,):
+        decoded = decode(text)
+        masked = _mask_visible(safe_text(decoded, len(decoded)), decoded, decodings)
+        if MASK in masked:
+            text = quote(masked, safe="*()!~+/")
+    return text
 
 
 def _mask_spans(text: str, spans: "Iterator[tuple[int, int]]") -> str:
@@ -223,7 +252,9 @@ def _named_spans(text: str, pattern: str) -> "Iterator[tuple[int, int]]":
         name = _full_name(text, found)
         if name.lower() in _LABELS and _has_secret_name(text, position):
             label = position
-        is_labelled = name.lower() in _LABELLED and found.start() - label < _LABEL_REACH
+        is_labelled = name.lower() in _LABELLED and (
+            found.start() - label < _LABEL_REACH or _is_named_afterwards(text, position)
+        )
         start = _secret_start(text, found, name, is_labelled=is_labelled or _is_input_of_secret(text, found))
         if start is None:
             continue
@@ -241,7 +272,7 @@ def _full_name(text: str, found: "re.Match[str]") -> str:
     elif text[start - 1 : start] == "%":
         name = name[2:]
     if name.lower() in _TWO_WORDS and (
-        words := compiled(r"[a-z]+ (?:key )?$", re.IGNORECASE).search(text, max(start - 40, 0), start)
+        words := compiled(r"[a-z]+ (?:key |de )?$", re.IGNORECASE).search(text, max(start - 40, 0), start)
     ):
         name = words[0] + name
     return name
@@ -253,11 +284,18 @@ def _has_secret_name(text: str, position: int) -> bool:
     return value is not None and any(is_secret_name(name) for name in compiled(r"[\w-]+").findall(value[0]))
 
 
+def _is_named_afterwards(text: str, position: int) -> bool:
+    """Return whether the value at a position has its name after it: {"value": …, "name": "token"}."""
+    end = _value_end(text, compiled(r"\s*").match(text, position).end())  # type: ignore[union-attr]  # it matches
+    label = compiled(r"\s*,\s*\\*['\"]?(\w{1,20})\\*['\"]?\s*[:=]").match(text, end)
+    return label is not None and label[1].lower() in _LABELS and _has_secret_name(text, label.end())
+
+
 def _is_input_of_secret(text: str, found: "re.Match[str]") -> bool:
     """Return whether this is a value that pydantic shows, unless the line above it names a field that is not secret."""
     if found[1] != "input_value":
         return False
-    lines = compiled(r"\n|\\n").split(text[max(found.start() - 600, 0) : found.start()])
+    lines = compiled(LINE_BREAK).split(text[max(found.start() - 600, 0) : found.start()])
     if len(lines) > 1 and compiled(r"[\w.\[\]-]+").fullmatch(lines[-2]):
         return is_secret_name(lines[-2])
     return text[found.end() : found.end() + 1] != "{"
@@ -265,7 +303,7 @@ def _is_input_of_secret(text: str, found: "re.Match[str]") -> bool:
 
 def _secret_start(text: str, found: "re.Match[str]", name: str, *, is_labelled: bool) -> int | None:
     """Return where the value begins, or None if it is not a secret."""
-    start = compiled(r"[ \t]*(?:(?:\s|\\n)+(?=\\*['\"{\[]))?").match(text, found.end()).end()  # type: ignore[union-attr]  # it matches
+    start = compiled(_BEFORE_VALUE).match(text, found.end()).end()  # type: ignore[union-attr]  # it matches
     separator = found[3].strip().lower()
     number = compiled(rf"-?\d+(?:\.\d+)?{_END}").match(text, start)
     if (
@@ -279,11 +317,12 @@ def _secret_start(text: str, found: "re.Match[str]", name: str, *, is_labelled: 
         if text[start - 1] not in "= ":
             return None
     is_kept = (
-        compiled(_HARMLESS, _FLAGS).match(text, start)
+        compiled(rf"{_HARMLESS}|{_END_OF_TEXT}", _FLAGS).match(text, start)
         or compiled(rf"\[?{_REMARK}(?:, {_REMARK})*", _FLAGS).match(text, start)
         or _is_code(text, start, name)
         or (separator == ":" and _is_prose(text, found, start))
-        or (separator in {"is", "was"} and not compiled(r"\\*['\"`]|(?=\S*\d)\S{6}").match(text, start))
+        or (separator in {"is", "was", "->"} and not compiled(r"\\*['\"`]|(?=\S*\d)\S{6}").match(text, start))
+        or (separator in {"in", "like", "ilike"} and not compiled(r"\(?\s*\\*['\"]").match(text, start))
         or (separator == "," and not _is_pair(text, found, start))
         or (not separator and not found[1].startswith("-") and not _is_quoted_secret(text, found, start))
     )
@@ -291,15 +330,21 @@ def _secret_start(text: str, found: "re.Match[str]", name: str, *, is_labelled: 
 
 
 def _is_random_key(text: str, found: "re.Match[str]", name: str, start: int) -> bool:
-    """Return whether the value of a name that ends with key is a secret: in a query, or if it looks random."""
+    """Return whether the value of a name that ends with key is a secret: in a query, as the code of OAuth, or if it looks random."""
+    is_in_query = text[found.start() - 1 : found.start()] in {"?", "&"} and found[3] == "="
+    if is_in_query and name.lower() in {"key", "code"}:
+        return (
+            name.lower() == "key"
+            or compiled(r"(?=[\w.~%+/-]*\d)(?=[\w.~%+/-]*[A-Za-z])[\w.~%+/-]{10}").match(text, start) is not None
+        )
     if not name.lower().endswith("key"):
         return False
-    if text[found.start() - 1 : found.start()] in {"?", "&"} and found[3] == "=" and name.lower() == "key":
-        return True
     mixed = r"(?=[\w-]{0,80}[a-z])(?=[\w-]{0,80}[A-Z])(?=[\w-]{0,80}\d)[\w-]{16,}"
+    if not compiled(_OPEN_KEY, re.IGNORECASE).search(name):
+        mixed += r"|(?=[a-z]{0,80}\d)(?=\d{0,80}[a-z])[\da-z]{24,}"
     if name.isupper() and found[3] == "=":
         mixed = r"(?=[\w-]{0,80}[A-Za-z])(?=[\w-]{0,80}\d)[\w-]{8,}"
-    return compiled(rf"\\*['\"`]?{mixed}(?![\w./:+])").match(text, start) is not None
+    return compiled(rf"\\*['\"`]?(?:{mixed})(?![\w./:+])").match(text, start) is not None
 
 
 def _is_prose(text: str, found: "re.Match[str]", start: int) -> bool:
@@ -307,7 +352,7 @@ def _is_prose(text: str, found: "re.Match[str]", start: int) -> bool:
     before = text[max(found.start() - 200, 0) : found.start()]
     return (
         (start > found.end() and compiled(_ABOUT_IT, _FLAGS).match(text, start) is not None)
-        or compiled(_ERROR_NAME).match(found[1]) is not None
+        or compiled(_ERROR_NAME).match(found[1].rpartition(".")[2]) is not None
         or (before.endswith(("//", "@")) and text[start : start + 1].isdigit())
         or compiled(r"(?:\b(?:arn|urn):\S*|\b(?:unexpected|unrecognized|expected) )$", _FLAGS).search(before)
         is not None
@@ -335,7 +380,7 @@ def _is_quoted_secret(text: str, found: "re.Match[str]", start: int) -> bool:
     end = _value_end(text, start)
     return (
         not found[2]
-        and end - start > 7  # noqa: PLR2004  # quotes and six characters; shorter ones are the tokens of parsers
+        and len(text[start:end].strip("\\'\"`")) > 5  # noqa: PLR2004  # shorter ones are the tokens of parsers
         and not before.endswith(("unexpected ", "unrecognized ", "expected "))
         and not compiled(r" (?:not found|is forbidden|already exists|in namespace|does not exist)").match(text, end)
     )
@@ -346,7 +391,7 @@ def _is_code(text: str, start: int, name: str) -> bool:
     names = compiled(r"\(([a-z_.]+(?:, [a-z_.]+)+)\)").match(text, start)
     if names and any(is_secret_name(each) for each in names[1].split(", ")):
         return True
-    if compiled(r"f(['\"])(?:\{[^{}]*\}|bearer|basic|token|[^\w'\"{}])*+\1", _FLAGS).match(text, start):
+    if compiled(r"f\\*(['\"])(?:\{[^{}]*\}|bearer|basic|token|[^\w'\"{}])*+\1", _FLAGS).match(text, start):
         return True
     found = compiled(_CODE).match(text, start)
     if found is None:
@@ -356,7 +401,7 @@ def _is_code(text: str, start: int, name: str) -> bool:
     if not found[2]:
         is_same = last.lower().strip("_").rstrip("s") == name.rpartition(".")[2].lower().strip("_").rstrip("s")
         is_named = is_same or ("_" in last and last.replace("_", "").isalpha())
-        ends = not text[end : end + 1].strip(" \t\n,;)]}:")
+        ends = not text[end : end + 1].strip(" \t\n,;)]}:\\'\"")
         return ends and (
             roots[0] in _CODE_ROOTS or is_secret_name(last) if roots else is_named and is_secret_name(last)
         )
@@ -365,27 +410,44 @@ def _is_code(text: str, start: int, name: str) -> bool:
     close = _bracket_end(text, end - 1, end + _LONGEST_CALL)
     if close is None or text[close : close + 1].strip(" \t\n,;)]}.:[(\\'\""):
         return False
-    literals = [each.strip("'\"") for each in compiled(_QUOTED).findall(text, end, close)]
+    arguments = text[end : close - 1].replace("\\", "")
+    literals = [each.strip("'\"") for each in compiled(_QUOTED).findall(arguments)]
     is_lookup = found[2] == "[" or last in {"get", "getenv", "pop"}
     if literals:
         return all(
-            is_secret_name(each) or each.isupper() or (is_lookup and each.isidentifier() and each.islower())
+            not each[2:]  # too short
+            or is_secret_name(each)
+            or each.isupper()
+            or (is_lookup and each.isidentifier() and each.islower())
             for each in literals
         )
-    return bool(roots) or "_" in path or last in _CALLS or compiled(r"[a-z][A-Z]").search(path) is not None
+    is_written_out = compiled(r"(?=.*[=_])(?:[a-z]\w*=)?[a-z][\w.]*(?:, (?:[a-z]\w*=)?[a-z][\w.]*)*").fullmatch(
+        arguments
+    )
+    return (
+        bool(roots or is_written_out)
+        or "_" in path
+        or last in _CALLS
+        or compiled(r"[a-z][A-Z]").search(path) is not None
+    )
 
 
 def _block_end(text: str, found: "re.Match[str]", start: int) -> int | None:
-    """Return where a block of YAML ends: the lines after `name: |`, or items and names that are indented deeper."""
-    if found[3].strip() != ":" or not compiled(r"(?:[|>][-+\d]{0,2}[ \t]*)?(?:\n|\\n)").match(text, start):
-        return None
-    line = compiled(r"\n|\\n").split(text[max(found.start() - 300, 0) : found.start()])[-1]
-    if text[start] not in "|>" and (
-        line.endswith("class ") or not compiled(r"(?:\n|\\n) +(?:- |[\w-]+:)").match(text, start)
+    """Return where a block of YAML ends: the lines after `name: |`, what is indented deeper, or a value in a line of its own."""
+    if found[3].strip() not in {":", "="} or not compiled(rf"(?:[|>][-+\d]{{0,2}}[ \t]*)?{LINE_BREAK}").match(
+        text, start
     ):
         return None
+    line = compiled(LINE_BREAK).split(text[max(found.start() - 300, 0) : found.start()])[-1]
+    is_alone = compiled(r"(?:^|['\"])[ \t'\"-]*$").search(line) and compiled(
+        rf"{LINE_BREAK} +[^\s\\:()\"]{{6,}}[ \t]*(?:{LINE_BREAK}|\\{{0,8}}\"|$)"
+    ).match(text, start)
+    if text[start] not in "|>" and (
+        line.endswith("class ") or not (is_alone or compiled(rf"{LINE_BREAK} +(?:- |[\w-]+:)").match(text, start))
+    ):
+        return start  # nothing on this line
     indent = len(line) - len(line.lstrip(" \t-"))
-    lines = rf"[|>\d+-]*[ \t]*(?:(?:\n|\\n)(?:[ \t]{{{indent + 1},}}|(?=[ \t]*(?:\n|\\n|$)))(?:(?!\\n)[^\n])*)+"
+    lines = rf"[|>\d+-]*[ \t]*(?:{LINE_BREAK}(?:[ \t]{{{indent + 1},}}|(?=[ \t]*(?:{LINE_BREAK}|$)))(?:(?!\\{{1,8}}n)[^\n])*)+"
     block = re.compile(lines).match(text, start)
     return block.end() if block else None
 
@@ -399,7 +461,7 @@ def _line_end(text: str, found: "re.Match[str]", name: str, start: int) -> int |
     quote = text[found.start() - 1 : found.start()]
     if quote in {"'", '"'} and not found[2] and (closing := compiled(rf"(?<!\\){quote}").search(text, start)):
         return closing.start()
-    rest = compiled(r"\n|\\n|['\"](?=\s*(?:[}\])]|,\s*\\*['\"{\[]|$))").search(text, start)
+    rest = compiled(LINE_BREAK + r"|['\"](?=\s*(?:[}\])]|,\s*\\*['\"{\[]|$))").search(text, start)
     return rest.start() if rest else len(text)
 
 
@@ -407,7 +469,7 @@ def _value_end(text: str, start: int) -> int:
     """Return the end of a value: of its quotes or brackets, otherwise up to the next blank or closing bracket."""
     if found := compiled(_OPENING, re.IGNORECASE).match(text, start):
         escape, quote, triple = found.groups()
-        if not escape and not triple and len(quote) == 1:  # it may contain doubled quotes
+        if not escape and not triple:  # it may contain doubled quotes
             closing = compiled(rf"[^{quote}\\]*+(?:(?:\\.|{quote}{quote})[^{quote}\\]*+)*+{quote}", re.DOTALL).match(
                 text, found.end()
             )
@@ -447,13 +509,15 @@ def _bracket_end(text: str, start: int, limit: int) -> int | None:
 
 
 def _run_end(text: str, position: int) -> int:
+    may_close = True  # one bracket that is not closed is enough: each costs a search
     while position < len(text):
         position = compiled(r"[^\s\\'\"`()\[\]{}<,;&]*").match(text, position).end()  # type: ignore[union-attr]  # it matches
         character, after = text[position : position + 1], text[position + 1 : position + 2]
         if not character.strip():
             break
         if character in "([{":
-            position = _bracket_end(text, position, position + _LONGEST_CALL) or position + 1
+            end = _bracket_end(text, position, position + _LONGEST_CALL) if may_close else None
+            may_close, position = end is not None, end or position + 1
         elif (
             (character in ",;&" and compiled(_NEXT_FIELD).match(text, position))
             or (character == "<" and after == "/")

@@ -13,31 +13,35 @@ _ACCENT = "[\u0300-\u036f]"
 _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+"
 # A secret wherever it is in a name.
 _MARKED_WORD = (  # a pattern
-    r"(?:[a-z]*(?:passw(?:or)?d|(?:pass|kenn)w(?:o|oe)rt(?:er)?|passphrase|passcode|passkey|contrasena|senha|wachtwoord|secret|"
+    r"(?:[a-z]*(?:passwo?r?d|pswd|(?:pass|kenn)w(?:o|oe)rt(?:er)?|passphrase|passcode|passkey|contrasena|senha|wachtwoord|secret|"
     r"token|credential|(?:api|access|account|app|private|secret|auth|ssh|master|encryption|signing|hmac|consumer|client|"
-    r"service|session|shared|license|storage)key|authori[sz]ation|cookie|signature|sessionid|connectionstring|connstr|"
-    r"databaseurl|dburl|webhookurl)|contribsys|cred|jwt|pwd|pw|csrf|xsrf|t?otp|dsn|haslo|sifre|parola|パスワード|暗証番号|密码|密碼|口令|"
-    r"пароль|비밀번호)(s?)"
+    r"service|session|shared|license|storage|preshared)key|authori[sz]ation|cookie|signature|sess(?:ion)?id|connectionstring|connstr|"
+    r"databaseurl|dburl|webhookurl|(?<!old)pwd|pw|schlu(?:e)?ssel|losenord)|contribsys|cred|jwt|csrf|xsrf|t?otp|dsn|psk|masterauth|saml(?:request|response)|mnemonic|haslo|heslo|"
+    r"jelszo|salasana|sifre|parola|パスワード|暗証番号|密码|密碼|口令|пароль|비밀번호|סיסמה)(s?)"
 )
 _COMPOUND_WORD = (  # a pattern
     r"(?!(?:(?:en)?com|by|sur|tres|over|under|low|high|band|multi|single|one|two|first|second)pass$)[a-z]+pass"
 )
 _MOT_DE_PASSE = r"mots?depasse"
 # A secret at the end of a name, where only these words may follow: auth_code, but not auth_service.
-_SECRET_LAST = frozenset(["auth", "bearer", "hmac", "pass", "pin", "pins", "session", "sessions", "sig"])
+_SECRET_LAST = frozenset(
+    ["assertion", "auth", "bearer", "clave", "hmac", "pass", "pat", "pin", "pins", "session", "sessions", "sig"]
+)
 _FOLLOWERS = word_set(
     "base code confirm confirmation confirmed current data encoded encrypted hash header id ids idx key keys live "
     "new old plain prod production raw seed staging str string test text unique uq value values"
 )
 # Words that make a key secret, as in api_key; others, as in sort_key, do not.
 _LOCKED_BY = (
-    r"[a-z]*api|access|account|admin|aes|app|application|auth|cipher|client|consumer|crypto|database|db|decryption|deploy|"
-    r"encryption|gpg|hmac|integration|license|master|pgp|priv|private|role|root|secret|security|server|service|session|shared|"
+    r"[a-z]*api|access|account|admin|aes|app|application|auth|aws|azure|bot|cipher|client|consumer|crypto|database|db|decryption|deploy|"
+    r"encryption|fernet|functions|gcp|gpg|hmac|instrumentation|integration|license|master|pgp|priv|private|role|root|secret|security|sentry|serial|server|service|session|shared|"
     r"signing|ssh|storage|subscription|webhook|write"
 )
 _PAIRS = frozenset(
     ["session id", "connection string", "conn string", "conn str", "database url", "database uri", "db url", "db uri", "webhook url",
-     "pass phrase", "pass code", "security code", "recovery code", "verification code", "backup code"]
+     "pass phrase", "pass word", "pass code", "security code", "recovery code", "verification code", "backup code", "activation code",
+     "access code", "device code", "factor code", "twofactor code", "recovery codes", "backup codes", "seed phrase", "recovery phrase",
+     "code verifier", "oauth verifier", "saml response", "saml request", "connect sid", "kata sandi", "mat khau", "كلمة السر", "كلمة المرور"]
 )  # fmt: skip
 # A name that ends with one of these describes a secret and is not one: token_type, password_changed_at.
 _ABOUT = word_set(
@@ -104,4 +108,4 @@ def _without_accents(name: str) -> str:
         return name
     from unicodedata import normalize  # noqa: PLC0415  # few names need it
 
-    return normalize("NFC", compiled(_ACCENT).sub("", normalize("NFKD", name)))
+    return normalize("NFC", compiled(_ACCENT).sub("", normalize("NFKD", name))).replace("ł", "l")

@@ -30,6 +30,7 @@ TOKENS = (
     ("Azure", r"[\w~.]{3}\dQ~[\w~.-]{20,}", "Q~"),
     ("Buildkite", r"bk[a-z]{2}_[a-z0-9]{20,}", "bkua_"),
     ("CircleCI", r"CCIPAT_[A-Za-z0-9_]{10,}", "CCIPAT_"),
+    ("ClickUp", r"pk_\d{5,10}_[A-Z0-9]{20,}", "pk_"),
     ("ClickHouse", r"4b1d[A-Za-z0-9]{38}", "4b1d"),
     ("Clojars", r"CLOJARS_[A-Za-z0-9]{10,}", "CLOJARS_"),
     ("Cloudflare", r"v1\.0-[0-9a-f]{24}-[0-9a-f]{20,}|cf(?:k|ut|at)_[A-Za-z0-9]{20,}", "v1.0- cfk_ cfut_ cfat_"),
@@ -37,14 +38,18 @@ TOKENS = (
     ("Databricks", r"dapi[0-9a-f]{20,}(?:-\d)?", "dapi"),
     ("Datadog", r"dd[pw]_[A-Za-z0-9]{20,}", "ddp_ ddw_"),
     ("Defined Networking", r"dnkey-[\w=-]{10,}", "dnkey-"),
+    ("Dependency-Track", r"odt_[A-Za-z0-9_]{20,}", "odt_"),
     ("DigitalOcean", r"do[opr]_v1_[0-9a-f]{10,}", "_v1_"),
     ("Docker", r"dckr_[op]at_[\w-]{10,}", "dckr_"),
     ("Doppler", r"dp\.(?:ct|pt|st|sa|scim|audit)\.[\w.-]{10,}", "dp."),
+    ("Dropbox", r"sl\.(?:u\.)?[\w-]{60,}", "sl."),
     ("Duffel", r"duffel_(?:test|live)_[\w=-]{10,}", "duffel_"),
     ("Dynatrace", r"dt0[a-z]\d\d\.[A-Za-z0-9.]{10,}", "dt0"),
     ("EasyPost", r"EZ[AT]K[A-Za-z0-9]{20,}", "EZAK EZTK"),
     ("Facebook", r"EAA[A-Z][\w-]{20,}", "EAA"),
     ("Figma", r"fig[a-z]_[\w-]{10,}", "figd_ figp_ figu_"),
+    ("Fleetbase", r"flb_(?:live|test)_[A-Za-z0-9]{16,}", "flb_live_ flb_test_"),
+    ("Flexport", r"shltm_[\w-]{30,}", "shltm_"),
     ("Flutterwave", r"FLW(?:SEC|PUB)K(?:_TEST)?-[A-Za-z0-9]{10,}(?:-X)?", "FLWSECK FLWPUBK"),
     ("Fly.io", r"fo1_[\w-]{20,}|fm[12][ar]?_[\w+/=,-]{20,}", "fo1_ fm1 fm2_"),
     ("Frame.io", r"fio-u-[\w=-]{10,}", "fio-u-"),
@@ -63,6 +68,7 @@ TOKENS = (
     ("Hugging Face", r"(?:hf|api_org)_[A-Za-z0-9]{20,}", "hf_ api_org_"),
     ("Infracost", r"ico-[A-Za-z0-9]{24,}", "ico-"),
     ("Intra42", r"s-s4t2(?:ud|af)-[0-9a-f]{10,}", "-s4t2"),
+    ("Ionic", r"ion_[A-Za-z0-9]{36,}", "ion_"),
     ("JWT", r"(?:eyJ|ewogIC|ewoid)[\w-]{8,}(?:\.[\w-]*){0,4}|ZXlK[\w+/=-]{20,}", "eyJ ewogIC ewoid ZXlK"),
     ("LangSmith", r"lsv2_[a-z]{2}_[0-9a-f_]{10,}", "lsv2_"),
     ("Linear", r"lin_(?:api|oauth)_[\w]{10,}", "lin_api_ lin_oauth_"),
@@ -80,6 +86,7 @@ TOKENS = (
     ),
     ("Notion", r"ntn_[A-Za-z0-9]{10,}|secret_[A-Za-z0-9]{32,}", "ntn_ secret_"),
     ("npm", r"npm_[A-Za-z0-9]{10,}", "npm_"),
+    ("NuGet", r"oy2[a-z0-9]{43}", "oy2"),
     ("NVIDIA", r"nvapi-[\w-]{10,}", "nvapi-"),
     ("Octopus Deploy", r"API-[A-Z0-9]{20,}", "API-"),
     (
@@ -89,6 +96,12 @@ TOKENS = (
     ),
     ("OpenShift", r"sha256~[\w-]{10,}", "sha256~"),
     ("Ory", r"ory_[a-z]{2,3}_[\w-]{10,}", "ory_"),
+    ("Pagar.me", r"ak_(?:live|test)_[A-Za-z0-9]{20,}", "ak_live_ ak_test_"),
+    (
+        "password hash",
+        r"\$2[abxy]\$\d\d\$[\w./]{20,}|\$(?:[156y]|argon2(?:id?|d))\$[\w.,=$/+]{20,}|(?:pbkdf2_sha(?:1|256)|scrypt)\$\d+\$[\w.=$/+]{20,}",
+        "$2 $1$ $5$ $6$ $y$ $argon2 pbkdf2_sha scrypt$",
+    ),
     ("PayPal", r"access_token\$(?:production|sandbox)\$[0-9a-z$]{10,}", "access_token$"),
     ("PEM in Base64", r"LS0tLS1CRUdJTi[\w+/=-]{20,}", "LS0tLS1CRUdJTi"),
     ("Perplexity", r"pplx-[A-Za-z0-9]{10,}", "pplx-"),
@@ -107,6 +120,7 @@ TOKENS = (
     ("RubyGems", r"rubygems_[0-9A-Za-z]{10,}", "rubygems_"),
     ("Salesforce", r"00D[A-Za-z0-9]{12}![\w.]{20,}|5AEP861[\w.=]{20,}", "00D 5AEP861"),
     ("Scalingo", r"tk-us-[\w-]{20,}", "tk-us-"),
+    ("Scrapfly", r"scp-(?:live|test)-[0-9a-f]{20,}", "scp-"),
     ("SendGrid", r"SG\.[\w.-]{10,}", "SG."),
     ("Sendinblue", r"x(?:key|smtp)sib-[\w-]{10,}", "xkeysib- xsmtpsib-"),
     ("Sentry", r"sntry[a-z]_[\w+/=]{10,}", "sntrys_ sntryu_"),
@@ -115,7 +129,7 @@ TOKENS = (
     ("Shopify", r"shp(?:at|ca|pa|ss|tka)_[0-9a-zA-Z]{10,}", "shpat_ shpca_ shppa_ shpss_ shptka_"),
     ("Slack", r"xox[a-z](?:\.xox[bp])?-[\w-]{10,}|xapp-[\w-]{10,}|xwfp-[\w-]{10,}", "xox xapp- xwfp-"),
     ("SonarQube", r"sq[upa]_[0-9a-z]{20,}", "squ_ sqp_ sqa_"),
-    ("Sourcegraph", r"sgp_[0-9a-z_]{20,}", "sgp_"),
+    ("Sourcegraph", r"sgp_[0-9A-Za-z_]{20,}|slk_[0-9a-f]{20,}", "sgp_ slk_"),
     ("Square", r"sq0[a-z]{3}-[\w-]{10,}", "sq0"),
     (
         "Stripe",
@@ -125,11 +139,14 @@ TOKENS = (
     ("Supabase", r"sbp_[0-9a-z_]{20,}|sb_secret_[\w-]{10,}", "sbp_ sb_secret_"),
     ("Tailscale", r"tskey-[a-z]+-[\w-]{10,}", "tskey-"),
     ("Tavily", r"tvly-[\w-]{16,}", "tvly-"),
+    ("Teamwork", r"tkn\.v1_[\w=-]{20,}", "tkn.v1_"),
     ("Telegram", r"\d{6,16}:AA[\w-]{20,}", ":AA"),
+    ("Telnyx", r"KEY[0-9A-Z][\w-]{50,}", "KEY"),
     ("Terraform", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{20,}", ".atlasv1."),
     ("Together", r"tgp_v1_[\w-]{10,}", "tgp_v1_"),
     ("Twitter", r"A{22}[\w%]{20,}", "AAAAAAAAAAAAAAAAAAAAAA"),
     ("Typeform", r"tfp_[\w.=-]{20,}", "tfp_"),
+    ("Ubidots", r"BBFF-[A-Za-z0-9]{20,}", "BBFF-"),
     ("Vault", r"hv[sbr]\.[\w-]{10,}|s\.(?=[A-Za-z]*\d)[A-Za-z0-9]{24}(?![\w.])", "hvs. hvb. hvr. s."),
     ("Vercel", r"vc[piark]_[A-Za-z0-9]{20,}", "vcp_ vci_ vca_ vcr_ vck_"),
     ("xAI", r"xai-[\w]{20,}", "xai-"),
@@ -140,12 +157,14 @@ LONG_WORD = 32
 LONG_TOKENS = (
     # vendor, pattern, hint: their prefixes are too common or missing, so they are only looked for in words of this length
     ("Airtable", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{32,}", "pat"),
+    ("Asana", r"[0-9]/\d{10,20}(?:/\d{10,20})?:[0-9a-f]{32}", ":"),
     (
         "AWS secret key",
         r"(?<![\w/+])(?=[A-Za-z0-9/+]{40}(?![\w/+=]))(?=[\w/+]{0,39}[A-Z])(?=[\w/+]{0,39}[a-z])(?=[\w/+]{0,39}\d)[A-Za-z0-9/+]{40}",
         "",
     ),
     ("Azure key", r"[A-Za-z0-9+/]{86}==", "=="),
+    ("Azure DevOps", r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}", "AZDO"),
     ("Discord", r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}", "."),
     ("Facebook", r"\d{15,16}\|[\w-]{27,40}", "|"),
     ("Mailchimp", r"[0-9a-f]{32}-us\d{1,2}(?!\w)", "-us"),
@@ -155,12 +174,11 @@ LONG_TOKENS = (
     ("Zoho", r"1000\.[0-9a-f]{32}\.[0-9a-f]{32}", "1000."),
 )
 
-_LINE_BREAK = (
-    r"(?:\\r|\ufffd)?(?:\n|\\n)"  # also escaped, as in a line of JSON; a carriage return is no longer in the text
-)
+LINE_BREAK = r"(?:\n|\\{1,8}n)"
+"""A line break, also escaped once or more often, as in JSON inside JSON."""
+_LINE_BREAK = rf"(?:\\{{1,8}}r|\ufffd)?{LINE_BREAK}"  # also escaped, as in a line of JSON; a carriage return is no longer in the text
 _SCHEME = r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://"
-_INSIDE_TAG = r"(?:(?!&[lg]t;)[^<>])"
-_TAG = r"(?:<|&lt;)"
+_INSIDE_TAG = r"[^<>]"
 _ATTRIBUTE = r"(?:value|content)=\s*(?P<secret>\\*\"[^\"]*|\\*'[^']*|[^\s>]+)"
 _BETWEEN = r"[\"',=\s]"  # between an option and its value, in a line or in a list
 _PLACEHOLDERS = r"\((?:%s|%\(\w+\)s|\?|[:@]\w+|\$\d+|[\s,]|default|null|now\(\))*+\)"
@@ -195,19 +213,24 @@ SHAPES = (
     ),
     # the path of an incoming webhook is its secret
     (
-        "hooks.|webhook|/with/key/|/soap/",
+        "hooks.|webhook|/with/key/|/soap/|infura.io|alchemy|/hook/",
         (
             r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/|"
             r"hooks\.zapier\.com/hooks/catch/|\.webhook\.office\.com/webhookb2/|outlook\.office\.com/webhook/|\.tines\.com/webhook/|"
-            r"/with/key/|api\.softlayer\.com/soap/v3(?:\.1)?/)(?P<secret>[\w/@-]+)"
+            r"/with/key/|infura\.io/(?:ws/)?v3/|alchemy\.com/v2/|/open-apis/bot/v2/hook/|api\.softlayer\.com/soap/v3(?:\.1)?/)(?P<secret>[\w/@-]+)"
         ),
+    ),
+    # a link that is valid once
+    (
+        "reset/|reset-password/|reset_password/|invite/|activate/|magic-link/",
+        r"/(?:[\w-]{0,20}reset|reset[-_]password|invite|activate|magic-link)/(?P<secret>(?=[\w-]{0,80}\d)(?=[\w-]{0,80}[a-z])[\w.+~=-]{12,})",
     ),
     ("/bot", r"/bot\d{5,}:(?P<secret>[\w-]{20,})"),
     # options of commands that have a password in a single letter: mysql -pS, sshpass -p S, redis-cli -a S, -u user:password
     (
         "-p",
         (
-            r"\b(?:(?:mysql|mariadb|mongo|mycli|7z|cqlsh|sshpass|rabbitmqadmin)[\w-]{0,20}|"
+            r"\b(?:(?:mysql|mariadb|mongo|mycli|7z|cqlsh|sshpass|rabbitmqadmin|twine)[\w-]{0,20}|"
             rf"(?:docker|podman|helm|az|oc)\b[^\n]{{0,40}}?\blogin)\b[^\n]{{0,300}}?[\s'\"](?-i:-p){_BETWEEN}*(?=[^\s'\"])"
         ),
     ),
@@ -223,9 +246,9 @@ SHAPES = (
     ("[parameters:", rf"\[parameters: (?P<secret>.+?)(?:\](?={_LINE_BREAK}|\s*$|\s*\()|$)"),
     (
         "failing row contains (",
-        r"failing row contains \((?P<secret>[^\n]+?)(?:\)(?=\.?(?:\\n|\\?['\"]|\s|$))|(?=\n)|$)",
+        r"failing row contains \((?P<secret>[^\n]+?)(?:\)(?=\.?(?:\\{1,8}n|\\?['\"]|\s|$))|(?=\n)|$)",
     ),
-    (")=(", r"key \((?P<names>[^()]{1,300})\)=\((?P<secret>.+?)(?:\)(?= (?:already|is |conflicts))|(?=\n)|$)"),
+    (")=(", r"key \((?P<names>[^\n=]{1,300})\)=\((?P<secret>.+?)(?:\)(?= (?:already|is |conflicts))|(?=\n)|$)"),
     (
         "entry '|value: '|value '",
         r"(?:entry|value:?) '(?P<secret>[^\n]*?)(?:' for (?:key|column) \\?['`](?P<names>[\w.-]{1,128})|(?=\n)|$)",
@@ -239,18 +262,32 @@ SHAPES = (
         "values",
         (
             rf"\((?P<names>[^()]{{1,2000}})\)\s*VALUES\s*(?!{_PLACEHOLDERS})"
-            r"(?P<secret>\(.*?\)(?=\s*(?:;|$|\n|\\n|\\?[\"']\s*[,)\]}]|returning|on\s))|\(.*$)"
+            r"(?P<secret>\(.*?\)(?=\s*(?:;|$|\n|\\{{1,8}}n|\\?[\"']\s*[,)\]}]|returning|on\s))|\(.*$)"
         ),
     ),
     ("$1|$2|$3", r"\$\d{1,3} = (?=')"),
-    ("identified", r"\bidentified (?:with \S+ )?(?:by|as)\s+(?=['\"])"),
-    ("password", r"\b(?:with|set|encrypted) password\s+(?=['\"])"),
+    ("identified", r"\bidentified (?:with \S+ )?(?:by|as)\s+(?=['\"]|\S*\d)"),
+    ("password", r"\b(?:with|set|encrypted) password\s+(?=['\"])|\bset password for \S+ = (?=['\"])"),
+    ("crypt(", r"\bcrypt\((?=')"),
+    ("auth ", r"(?-i:\bAUTH (?:default )?(?![A-Z\d_-]+\b))(?=\S*\d)(?=\S*[a-z])"),
+    # calls with a secret among their arguments
+    ("auth(", r"(?:basic|digest|ntlm)auth\(\s*(?:'[^'\n]*'|\"[^\"\n]*\"),\s*(?=['\"])"),
+    ("set_password(", r"set_password\((?:[^(),\n]{0,100},\s*){0,2}(?=\\*['\"])"),
+    ("hmac.new(|jwt.", r"\b(?:hmac\.new\(|jwt\.(?:en|de)code\([^,\n]{1,200},)\s*(?=b?['\"])"),
+    # what validators show
+    (
+        "failed validating",
+        (
+            r"(?P<secret>'[^'\n]*'|\"[^\"\n]*\")(?= [^\n]{1,200}\s+failed validating [^\n]{1,100} in schema(?P<names>(?:\[[^\]\n]{1,80}\])+))"
+        ),
+    ),
+    ("rejected value", r"on field '(?P<names>[\w.-]{1,100})': rejected value (?=\[)"),
     # a secret of Kubernetes, in YAML or JSON
     (
         "kind",
         (
-            r"kind\W{1,8}secret\b.{0,300}?(?:\b|\\n)(?:string)?data\\*['\"]?:\s?"
-            rf"(?P<secret>\{{[^{{}}]*|(?:(?:{_LINE_BREAK})?[ \t]+(?:(?!\\n)[^\n])+)+)"
+            r"kind\W{1,24}secret\b.{0,300}?(?:\b|\\n)(?:string)?data\\*['\"]?:\s?"
+            rf"(?P<secret>\{{[^{{}}]*|(?:(?:{_LINE_BREAK})?[ \t]+(?:(?!\\{{1,8}}n)[^\n])+)+)"
         ),
     ),
     # fields of forms: multipart, HTML and XML
@@ -261,14 +298,15 @@ SHAPES = (
             rf"(?P<secret>.+?)(?={_LINE_BREAK}--|$)"
         ),
     ),
-    ("value=|content=", rf"{_TAG}(?P<names>\w{_INSIDE_TAG}*?)\b{_ATTRIBUTE}"),
-    ("value=|content=", rf"{_TAG}\w{_INSIDE_TAG}*?\b{_ATTRIBUTE}(?P<names>{_INSIDE_TAG}*)"),
+    ("value=|content=", rf"<(?P<names>\w{_INSIDE_TAG}*?)\b{_ATTRIBUTE}"),
+    ("value=|content=", rf"<\w{_INSIDE_TAG}*?\b{_ATTRIBUTE}(?P<names>{_INSIDE_TAG}*)"),
+    ("<value>", rf"<\w{_INSIDE_TAG}*?\bname=(?P<names>[^\s>]{{1,100}})>\s*<value>(?P<secret>[^<]+)"),
     ("<key>", r"<key>(?P<names>[^<>]{1,100})</key>\s*<(?:string|data)>(?P<secret>[^<]+)"),
     (
-        ">|&gt;",
+        ">",
         (
-            rf"{_TAG}(?P<names>\w[\w:.-]{{0,80}}(?:\s{_INSIDE_TAG}*)?)(?:>|&gt;)\s*(?:<!\[CDATA\[)?"
-            r"(?P<secret>(?!<|&lt;).[^<]*?)(?=\]\]>|<|&lt;|$)"
+            rf"<(?P<names>\w[\w:.-]{{0,80}}(?:\s{_INSIDE_TAG}*)?)>(?!\s[^<]*$)\s*(?:<!\[CDATA\[)?"
+            r"(?P<secret>(?!<).[^<]*?)(?=\]\]>|<|$)"
         ),
     ),
     # a header value that a client rejected, for instance because the key ends with a line break
@@ -287,5 +325,9 @@ SHAPES = (
             r"(?=[\w.~+/=-]{8}))"
         ),
     ),
+    # settings that are written without a separator
+    ("setx |config set |env ", r"(?:\bsetx|\bconfig set|(?:^|\n|\")\s*env)[ ](?P<names>[\w./:-]{1,100})[ ]+(?=[^\s=])"),
+    ("machine ", r"\bmachine \S+\s+login \S+\s+password\s+"),
+    ("provided: ", r"\b(?:key|token|secret|password) provided: (?=\S*\d)"),
     ("aws_", r"\bset\s+aws_(?:secret_access_key|session_token)\s+"),
 )

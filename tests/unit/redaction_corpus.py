@@ -6,11 +6,16 @@ that vendors publish and that gitleaks, detect-secrets, secretlint and truffleho
 
 import random
 import string
+from pathlib import Path
 
+DATA = Path(__file__).parents[1] / "data"
 VALUES = ("S3cr3tV4lue9", "mulberryharborlantern", "Xk9-mQ2_vT7.pLw4")
 """Three values for each shape: mixed, letters alone, with punctuation that each notation can hold."""
 ODD_VALUES = ("ab;S3cr3tV4l", "p#ss!w0rd$Zed", "a,bcdef9ghij")
 """Values with characters that separate fields elsewhere."""
+
+RANDOM_VALUES = ("Tr0ub4dor+Zq8", "S3cr3tV4lue9", "h0rSe-9Battery_7st")
+"""Values that look random, which are found without a separator before them."""
 
 ALNUM = string.ascii_letters + string.digits
 LOWER = string.ascii_lowercase + string.digits
@@ -31,6 +36,14 @@ TOKENS = [
       ("A3TX", "AKIA", "ASIA", "ABIA", "ACCA", "AROA", "AIDA", "AGPA", "AIPA", "ANPA", "ANVA")],
     ("AWS", "ABSK", BASE64, 109, ""), ("AWS", "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t", ALNUM, 20, ""),
     ("Azure", "aB18Q~", URL_SAFE, 33, ""), ("Buildkite", "bkua_", LOWER, 40, ""), ("CircleCI", "CCIPAT_", ALNUM, 22, "_0123456789abcdef0123"),
+    ("ClickUp", "pk_1234567_", UPPER, 32, ""), ("Dependency-Track", "odt_", ALNUM, 32, ""), ("Dropbox", "sl.", URL_SAFE, 130, ""),
+    ("Dropbox", "sl.u.", URL_SAFE, 130, ""), ("Fleetbase", "flb_live_", ALNUM, 20, ""), ("Flexport", "shltm_", URL_SAFE, 40, ""), ("Ionic", "ion_", ALNUM, 42, ""),
+    ("NuGet", "oy2", LOWER, 43, ""), ("Pagar.me", "ak_live_", ALNUM, 30, ""), ("Scrapfly", "scp-live-", HEX, 32, ""), ("Scrapfly", "scp-test-", HEX, 32, ""),
+    ("Sourcegraph", "slk_", HEX, 64, ""), ("Segment", "sgp_", ALNUM, 64, ""), ("Teamwork", "tkn.v1_", ALNUM, 64, "="), ("Telnyx", "KEY0", URL_SAFE, 56, ""),
+    ("Ubidots", "BBFF-", ALNUM, 30, ""), ("Asana", "1/1234567890123456:", HEX, 32, ""), ("Azure DevOps", "", ALNUM, 76, "AZDObQ3x"),
+    *[("password hash", before, ALNUM, 53, "") for before in ("$2b$12$", "$2a$10$", "$6$rounds=5000$", "$5$", "$1$", "$y$")],
+    ("password hash", "$argon2id$v=19$m=65536,t=3,p=4$", ALNUM, 43, ""), ("password hash", "pbkdf2_sha256$600000$", ALNUM, 44, "="),
+    ("password hash", "scrypt$16384$", ALNUM, 44, "="),
     ("ClickHouse", "4b1d", ALNUM, 38, ""), ("Clojars", "CLOJARS_", LOWER, 60, ""), ("Cloudflare", "v1.0-0123456789abcdef01234567-", HEX, 146, ""),
     ("Cloudflare", "cfk_", ALNUM, 48, ""), ("Cloudflare", "cfut_", ALNUM, 48, ""), ("Cloudflare", "cfat_", ALNUM, 48, ""),
     ("Contentful", "CFPAT-", URL_SAFE, 43, ""), ("Databricks", "dapi", HEX, 32, "-2"), ("Datadog", "ddp_", ALNUM, 36, ""),
@@ -250,6 +263,27 @@ ODD_SHAPES = [
 ]
 """Shapes that also hold values with separators."""
 
+RANDOM_SHAPES = [
+    "ENV DB_PASSWORD {}",
+    "default login anonymous password {}",
+    "Api-Key {}",
+    "Using API key {}",
+    "using password {}",
+    "login with password {} failed",
+    "Incorrect password {} for user bob",
+    "API key {} is not valid",
+    "Invalid session {}",
+    "session {} expired",
+    "credentials bob:{} rejected",
+    "rootpw {}",
+    "bindpw {}",
+    "requirepass {}",
+    "masterauth {}",
+    "pre-shared-key {}",
+    "wpa-psk {}",
+]
+"""Shapes where nothing but a blank is between a name and a value."""
+
 VENDOR_NAMES = [
     "adafruit_api_key",
     "adobe_client_secret",
@@ -326,17 +360,22 @@ VENDOR_NAMES = [
 """Names by which the scanners' rules without a prefix find a secret."""
 
 
+def read_texts(name):
+    """Return the texts of a file, which are separated by lines with a percent sign."""
+    return (DATA / name).read_text().rstrip("\n").split("\n%\n")
+
+
 def secrets():
     """Yield a label, a text and the secret in it."""
     for vendor, before, values in tokens():
         for value in values:
             yield f"{vendor} {before}", f"key {value} is inactive", value
-    for shape in SHAPES:
-        for value in VALUES:
-            yield shape, shape.format(value), value
-    for shape in ODD_SHAPES:
-        for value in ODD_VALUES:
-            yield shape, shape.format(value), value
+    groups = [(SHAPES, VALUES), (ODD_SHAPES, ODD_VALUES), (RANDOM_SHAPES, RANDOM_VALUES)]
+    for shape, value in ((shape, value) for shapes, values in groups for shape in shapes for value in values):
+        yield shape, shape.format(value), value
+    for shape in read_texts("texts_with_secrets.txt"):
+        for value in (VALUES[0], "gentleFoxMountain77", VALUES[2]):
+            yield shape, shape.replace("@@", value), value
     drawn = random.Random(7)
     for name in VENDOR_NAMES:
         for form in ("{}={}", "{}: '{}'", '"{}": "{}"'):

@@ -9,7 +9,7 @@ from heldout.measure import cases
 from heldout.rebuild import rebuild
 from outlast.classify.safe_access import text_of
 from outlast.redact import MESSAGE_LIMIT, redact, safe_text
-from unit.redaction_corpus import secrets, tokens
+from unit.redaction_corpus import read_texts, secrets, tokens
 
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "/srv/app/main.py", line 3, in run\n    connect()\nvendor.Error: {}'
@@ -69,12 +69,19 @@ def leaks(text: str, secret: str) -> list[str]:
     return [part for part in (secret[start : start + SHORTEST_LEAK] for start in ends) if part in shown]
 
 
+PLACES = [
+    pytest.param(lambda text: text, id="alone"),
+    pytest.param(TRACEBACK.format, id="traceback"),
+    pytest.param(lambda text: json.dumps({"level": "error", "message": text, "attempt": 2}), id="json"),
+]
+
+
 @pytest.mark.parametrize(
     "place",
     [
-        pytest.param(lambda text: text, id="alone"),
-        pytest.param(TRACEBACK.format, id="traceback"),
-        pytest.param(lambda text: json.dumps({"level": "error", "message": text, "attempt": 2}), id="json"),
+        *PLACES,
+        pytest.param(lambda text: json.dumps({"log": json.dumps({"message": text})}), id="json in json"),
+        pytest.param(lambda text: f"GET https://example.com/log?m={quote(text)}&n=2 failed", id="url"),
     ],
 )
 def test_no_secret_survives(place):
@@ -88,9 +95,11 @@ def test_every_token_is_masked_without_a_word_beside_it():
     assert [value for value in values if leaks(f"GET https://example.com/x?page={quote(value)} failed", value)] == []
 
 
-@pytest.mark.parametrize("text", SOURCE_LINES.strip().splitlines())
-def test_a_text_without_a_secret_stays(text):
-    assert redact(text) == text
+@pytest.mark.parametrize("place", PLACES)
+def test_a_text_without_a_secret_stays(place):
+    texts = [place(text) for text in (*SOURCE_LINES.strip().splitlines(), *read_texts("texts_without_secrets.txt"))]
+    assert len(texts) > 600
+    assert [text for text in texts if redact(text) != text] == []
 
 
 def test_error_texts_without_a_secret_stay():
