@@ -1,17 +1,20 @@
 """Errors whose own code raises (pitfall 34), or that are too large to be read: judged in bounded time, and recorded."""
 
 import asyncio
+import functools
 import json
 import logging
 import threading
 import time
 import tracemalloc
 
+import httpx
 import pytest
 
 import outlast
 from hostile_errors import BEYOND_EXCEPTION, JUDGED_WITHOUT, KINDS, MEMBERS, TABLE, hostile
 from outlast import events
+from outlast.http import AsyncRetryTransport, RetryTransport
 from outlast.observe.json_logs import JsonFormatter
 from outlast.ports.job_rows import TargetStatus
 from outlast.queue.child_main import is_out_of_memory
@@ -132,6 +135,29 @@ class TestEveryMemberAndKind:
         assert gave_up.reason == ("unreadable" if gave_up.failure.unreadable else "permanent")
         assert guard.running == 0
         assert guard.breaker.state == "closed"
+
+    @pytest.mark.parametrize("method", ["GET", "POST"])
+    def test_http_transports_raise_the_error_after_one_attempt(self, member, kind, method):
+        error, seen = hostile(member, kind), []
+
+        class Failing(httpx.MockTransport):
+            def handle_request(self, request):
+                raise error
+
+            async def handle_async_request(self, request):
+                raise error
+
+        request, failing = httpx.Request(method, "https://api.test/"), Failing(lambda _: None)
+        sync = RetryTransport(failing, policy=POLICY)
+        asynchronous = AsyncRetryTransport(failing, policy=POLICY)
+        end = outlast.subscribe(seen.append, events.GaveUp)
+        try:
+            assert in_thread(outcome_of, sync.handle_request, request) is error
+            call = functools.partial(asynchronous.handle_async_request, request)
+            assert in_thread(lambda: asyncio.run(outcome_of_async(call))) is error
+        finally:
+            end()
+        assert len(seen) == (2 if method == "GET" else 0)  # a POST is not sent again, and is left to its caller
 
     def test_a_task_failure_is_values(self, member, kind):
         error = hostile(member, kind)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from outlast import clock
 from outlast.classify import attach_failure, failure_of
+from outlast.classify.safe_access import contained
 from outlast.decide.decision import Defer, Place
 from outlast.errors import CoolingDownError, ResourceUnavailableError
 from outlast.failure import Category, Failure
@@ -307,14 +308,14 @@ class RequestAttempts:
     def may_repeat(self, error: Exception) -> bool:
         """Return whether the request may be sent again; if not, add a note to the error that says why."""
         adapter, request = self._adapter, self._request
-        if isinstance(error, ResourceUnavailableError) or adapter.unsent(request, error):
+        if issubclass(type(error), ResourceUnavailableError) or adapter.unsent(request, error):
             return True
         method = adapter.method(request)
         if method not in self.settings.methods and not adapter.marked(request):
-            error.add_note(_NOTE_NOT_IDEMPOTENT.format(method))
+            contained(None, BaseException.add_note, error, _NOTE_NOT_IDEMPOTENT.format(method))
             return False
         if not adapter.whole(request):
-            error.add_note(_NOTE_BODY_READ)
+            contained(None, BaseException.add_note, error, _NOTE_BODY_READ)
             return False
         return True
 

@@ -178,9 +178,9 @@ class _RequestsAdapter:
 
     def unsent(self, request: Any, error: Exception) -> bool:  # noqa: ARG002  # urllib3 connects before it reads a body
         """Return whether an error means that nothing of the request was sent."""
-        if isinstance(error, requests.ConnectTimeout | requests.exceptions.ProxyError):
+        if issubclass(type(error), requests.ConnectTimeout | requests.exceptions.ProxyError):
             return True
-        inner = error.args[0] if isinstance(error, requests.ConnectionError) and error.args else None
+        inner = error.args[0] if issubclass(type(error), requests.ConnectionError) and error.args else None
         reason = inner.reason if isinstance(inner, urllib3.exceptions.MaxRetryError) else inner
         return isinstance(reason, urllib3.exceptions.NewConnectionError)
 

@@ -81,7 +81,7 @@ class HttpxAdapter:
 
     def unsent(self, request: Any, error: Exception) -> bool:
         """Tell whether an error means that nothing of the request has left; what a transport has read may be gone."""
-        return isinstance(error, self._unsent) and self.whole(request)
+        return issubclass(type(error), self._unsent) and self.whole(request)
 
     def status_error(self, request: Any, response: Any) -> Exception:
         """Return the library's own error for an answer."""

@@ -298,11 +298,11 @@ class TargetRunner:
         error = future.exception()
         if error is None:
             return future.result()
-        if not isinstance(error, Exception):
+        if not issubclass(type(error), Exception):
             if not (self.stopped and isinstance(error, KeyboardInterrupt)):  # Ctrl-C reaches all processes of a group
                 self.fail_run(error)
             return None
-        if isinstance(error, BrokenExecutor):
+        if issubclass(type(error), BrokenExecutor):
             self.abort(f"the executor is broken, perhaps by one of the targets it was running: {error}")
         context = JobContext(self.plan.facts, key, self.plan.policy.max_attempts)
         context.attempt = 1
