@@ -8,7 +8,9 @@ import contextlib
 import os
 import resource
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx2
@@ -18,6 +20,7 @@ from integration.fetching import run, source_of
 from integration.monitoring import QUICK, add, feed, lines, opened, outcomes
 from outlast.classify import classify
 from outlast.errors import ContentError
+from outlast.sources import feed as feed_module
 from outlast.sources.feed import fetch_feed
 from servers.feeds import Answer, FeedServer, atom, rss
 
@@ -96,6 +99,8 @@ async def first_parser():
 def server():
     with FeedServer() as server:
         yield server
+    feed_module._end_idle_parsers()  # as at the end of a program
+    assert parsers() == []
 
 
 def fetched(server, body, **about):
@@ -131,7 +136,7 @@ def test_eight_hostile_feeds_leave_fifty_good_ones_alone(tmp_path, server):
             "ContentError: the feed needs more than 2 s of CPU time to parse",
             "ContentError: the feed has more than 50,000 entries",
         }
-    assert parsers() == []
+    assert len(parsers()) <= 10
 
 
 @pytest.mark.parametrize(
@@ -159,12 +164,12 @@ def test_what_needs_too_much_memory_is_refused(server):
 
 
 def test_a_limit_that_the_parent_ignores_counts(server):
-    before = signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+    before = signal.signal(signal.SIGPROF, signal.SIG_IGN)
     try:
         with pytest.raises(ContentError, match="CPU time"):
             fetched(server, style(100_000))
     finally:
-        signal.signal(signal.SIGXCPU, before)
+        signal.signal(signal.SIGPROF, before)
 
 
 def test_feeds_of_failing_sources_have_their_turn(server):
@@ -196,6 +201,63 @@ def test_a_fetch_that_is_cancelled_kills_its_parser(server):
 
     asyncio.run(course())
     assert parsers() == []
+
+
+def test_one_parser_reads_one_feed_after_another(server):
+    for length in (61, 62, 63):
+        assert len(fetched(server, rss(length)).entries) == length
+    (only,) = parsers()
+    with pytest.raises(ContentError, match="CPU time"):
+        fetched(server, style(100_000))
+    assert parsers() == []
+    assert len(fetched(server, rss(64)).entries) == 64
+    assert parsers() != [only]
+
+
+def test_a_parser_that_waited_too_long_ends_by_itself(server, monkeypatch):
+    monkeypatch.setattr(feed_module, "_IDLE_SECONDS", 0.2)
+    assert len(fetched(server, rss(61)).entries) == 61
+    ended_by(time.monotonic() + 30, lambda: not running(parsers()))
+    assert len(fetched(server, rss(62)).entries) == 62
+
+
+PROGRAM = """
+import os, signal, sys, time
+from outlast.sources import feed
+feed._IDLE_SECONDS = 600
+parser = feed._ParserProcess()
+print(parser._process.pid, flush=True)
+if sys.argv[1] == "busy":
+    body = b"<?xml version='1.0'?><rss version='2.0'><channel><item><author>" + b"a" * 100_000 + b"</author></item></channel></rss>"
+    head = b'[1, %d, {"content-type": "application/xml; charset=utf-8"}]' % len(body)
+    parser._process.stdin.write(head + b"\\n" + body)
+    parser._process.stdin.flush()
+    time.sleep(0.5)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("work", ["idle", "busy"])
+def test_no_parser_outlives_a_program_that_is_killed(work):
+    done = subprocess.run([sys.executable, "-c", PROGRAM, work], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    ended_by(time.monotonic() + 60, lambda: not running([int(done.stdout)]))
+
+
+def running(numbers):
+    """Return which of these processes run; one that has ended and is not waited for does not."""
+    found = []
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+            found += [number] * (state != "Z")
+    return found
+
+
+def ended_by(deadline, check):
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

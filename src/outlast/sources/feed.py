@@ -1,12 +1,16 @@
 """The fetcher for feeds (RSS, Atom and RDF by feedparser), which finds the new entries."""
 
 import asyncio
+import atexit
 import hashlib
 import json
 import os
 import re
 import signal
+import subprocess
 import sys
+import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -15,9 +19,10 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from outlast.errors import ConfigError, ContentError
+from outlast.forks import after_fork
 from outlast.ports.source_rows import Source
 from outlast.sources.feed_parser import MOST_MEMORY, OUT_OF_MEMORY, ParsedEntry, ParsedFeed, parse_feed
-from outlast.sources.fetchers import Entry, Fetched, SourceResponse, download, web_charset
+from outlast.sources.fetchers import Entry, Fetched, SourceResponse, download, run_in_own_thread, web_charset
 
 __all__ = ["Feed", "fetch_feed"]
 
@@ -28,12 +33,13 @@ _XML_DECLARATION = re.compile(
 )
 _PAGE = re.compile(rb"^\s{0,1000}<(?:!doctype\s{1,10})?html", re.IGNORECASE)
 
-# A feed of up to 2 KiB costs the parser at most half a second, whatever is in it. Longer ones are parsed in a child
-# process, which costs 0.1 s more; honest ones need about a second of CPU time for a megabyte.
+# A feed of up to 2 KiB costs the parser at most half a second, whatever is in it. Longer ones are parsed in child
+# processes. To start one costs 0.1 s, so it waits a while for the next feed.
 _SHORT = 2 * 1024
 _LONG = 1024 * 1024
 _CHILDREN, _SLOW_CHILDREN = max(8, os.cpu_count() or 1), 2  # at once; the latter for long feeds and failing sources
 _CPU_SECONDS, _BYTES_PER_SECOND, _MOST_CPU_SECONDS = 2, 250_000, 20
+_IDLE_SECONDS = 10.0
 _FLOOD = 50_000  # entries
 _FOREIGN_SIGNALS = frozenset({1, 2, 9, 15})  # SIGHUP, SIGINT, SIGKILL, SIGTERM come from outside
 _slots: "WeakKeyDictionary[Any, tuple[asyncio.Semaphore, asyncio.Semaphore]]" = WeakKeyDictionary()  # by event loop
@@ -109,25 +115,92 @@ def _is_short(body: bytes, content_type: str) -> bool:
     return len(body) <= _SHORT and is_utf_8 and b"<!ENTITY" not in body
 
 
+class _ParserProcess:
+    """A child process that parses one feed after another. It ends when this process does."""
+
+    def __init__(self) -> None:
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
+        self._process = subprocess.Popen(  # noqa: S603  # our own program
+            [sys.executable, "-P", "-m", "outlast.sources.feed_parser", str(_IDLE_SECONDS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, map(str, sys.path)))},
+            start_new_session=True,  # Ctrl-C is for this process alone
+        )
+        self._idle_since = 0.0
+
+    def reply_to(self, request: bytes) -> bytes:
+        """Return the line that the process writes; nothing if it ended."""
+        line = b""
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(request)  # type: ignore[union-attr]  # there are pipes
+            self._process.stdin.flush()  # type: ignore[union-attr]  # as above
+            line = self._process.stdout.readline()  # type: ignore[union-attr]  # as above
+        self._idle_since = time.monotonic()
+        return line
+
+    def is_ready(self) -> bool:
+        """Return whether the process still waits for a feed, and does so for some time."""
+        return time.monotonic() - self._idle_since < _IDLE_SECONDS / 2 and self._process.poll() is None
+
+    def end(self, *, kill: bool = True) -> tuple[int, bytes]:
+        """Wait for the process to end; return its exit code and what it wrote to stderr."""
+        if kill:
+            self._process.kill()
+        code = self._process.wait()
+        self._complaints.seek(0)
+        complaint = self._complaints.read()
+        for pipe in (self._process.stdin, self._process.stdout, self._complaints):
+            with suppress(BrokenPipeError):
+                pipe.close()  # type: ignore[union-attr]  # as above
+        return code, complaint
+
+
+_idle_parsers: list[_ParserProcess] = []
+_parsers_of_parent: list[_ParserProcess] = []  # referenced, as they must not be ended here
+
+
+def _take_idle_parser() -> _ParserProcess | None:
+    with suppress(IndexError):  # another thread may take the last one
+        while _idle_parsers:
+            parser = _idle_parsers.pop()
+            if parser.is_ready():
+                return parser
+            parser.end()
+    return None
+
+
+@atexit.register
+def _end_idle_parsers() -> None:
+    while _idle_parsers:
+        _idle_parsers.pop().end()
+
+
+def _leave_parsers_to_parent() -> None:
+    _parsers_of_parent.extend(_idle_parsers)
+    _idle_parsers.clear()
+
+
+after_fork(_leave_parsers_to_parent)
+
+
 async def _parsed_in_child(body: bytes, headers: dict[str, str]) -> ParsedFeed:
     """Parse a feed in a child process, which is killed if this is cancelled."""
     seconds = min(_CPU_SECONDS + len(body) // _BYTES_PER_SECOND, _MOST_CPU_SECONDS)
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "outlast.sources.feed_parser", str(seconds)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, map(str, sys.path)))},
-        start_new_session=True,  # Ctrl-C is for this process alone
-    )
+    parser = _take_idle_parser() or _ParserProcess()
     try:
-        written, complaint = await child.communicate(json.dumps(headers).encode() + b"\n" + body)
-    finally:
-        if child.returncode is None:
-            with suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
-    _check_exit(child.returncode or 0, seconds, complaint)
+        head = json.dumps([seconds, len(body), headers]).encode()
+        written = await run_in_own_thread(parser.reply_to, head + b"\n" + body)
+    except BaseException:
+        parser.end()
+        raise
+    if not written.endswith(b"\n"):
+        _check_exit(*parser.end(kill=False), seconds)
+    elif len(body) <= _LONG:
+        _idle_parsers.append(parser)
+    else:
+        parser.end()  # a long feed leaves it with much memory
     reply = await asyncio.to_thread(json.loads, written)
     if isinstance(reply, str):
         raise ContentError(reply)
@@ -141,16 +214,15 @@ class ParserEndedError(Exception):
     outlast_category = "system"
 
 
-def _check_exit(code: int, seconds: int, complaint: bytes) -> None:
+def _check_exit(code: int, complaint: bytes, seconds: int) -> None:
     if code == OUT_OF_MEMORY:
         raise ContentError(f"the feed needs more than {MOST_MEMORY // 1024**2} MiB of memory to parse")
-    if sys.platform != "win32" and code == -signal.SIGXCPU:
+    if sys.platform != "win32" and code == -signal.SIGPROF:
         raise ContentError(f"the feed needs more than {seconds} s of CPU time to parse")
-    if code > 0 or -code in _FOREIGN_SIGNALS:
+    if code >= 0 or -code in _FOREIGN_SIGNALS:
         last_line = complaint.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
         raise ParserEndedError(f"the process of the feed parser ended with exit code {code}: {last_line}".rstrip(": "))
-    if code < 0:
-        raise ContentError(f"the feed made the parser crash (signal {-code})")
+    raise ContentError(f"the feed made the parser crash (signal {-code})")
 
 
 def _feed_of(parsed: ParsedFeed, answer: SourceResponse) -> tuple[Feed, str]:

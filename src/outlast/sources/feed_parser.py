@@ -1,14 +1,15 @@
-"""Parses feeds with feedparser; as a program, in a child process with limits.
+"""Parses feeds with feedparser; as a program, one after another in a child process with limits.
 
 feedparser needs quadratic time for many inputs: attributes, styles, authors, tags, spaces, entities. So a long feed is
-parsed in a process of its own, which the system ends at its limit of CPU time. The imports are few, because they are
-most of the time that such a process needs for a usual feed.
+parsed in a child process, which the system ends if the feed reaches its limit of CPU time. The imports are few, because
+they are most of the time that such a process needs to start.
 """
 
 import calendar
 import io
 import json
 import os
+import select
 import signal
 import sys
 from contextlib import suppress
@@ -119,36 +120,54 @@ def _published(raw: Any) -> str | None:
     return None
 
 
-def _limit_this_process(seconds: int) -> None:
-    """Have the system end this process after so many seconds of CPU time, and limit its memory; not on Windows."""
+def _limit_memory() -> None:
+    """Limit the memory of this process; not on Windows."""
     if sys.platform == "win32":
         return
     import resource  # noqa: PLC0415  # Windows has none
 
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)  # the parent may ignore it, and its children would too
-    limits = {resource.RLIMIT_CPU: seconds, resource.RLIMIT_DATA: MOST_MEMORY, resource.RLIMIT_CORE: 0}
-    for kind, limit in limits.items():
+    for kind, limit in {resource.RLIMIT_DATA: MOST_MEMORY, resource.RLIMIT_CORE: 0}.items():
         hard = resource.getrlimit(kind)[1]
         with suppress(OSError, ValueError):  # a system that does not know this limit
             resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
-def main() -> None:
-    """Read the headers, a line of JSON, and a feed from stdin; write it to stdout as JSON, or text that says why not.
+def _end_after(seconds: float) -> None:
+    """Have the system end this process after so many seconds of CPU time, 0 for never; not on Windows."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the parent may ignore it, and its children would too
+        signal.setitimer(signal.ITIMER_PROF, seconds)
 
-    The first argument is the limit in seconds of CPU time.
+
+def _next_head(seconds: float) -> bytes:
+    """Return the line before the next feed; nothing if none comes in time, or if the parent has ended."""
+    if sys.platform != "win32" and not select.select([sys.stdin.buffer], [], [], seconds)[0]:
+        return b""
+    return sys.stdin.buffer.readline()
+
+
+def main() -> None:
+    """Read feeds from stdin until it ends; write each to stdout as a line of JSON, or text that says why not.
+
+    Before each feed is a line of JSON: its limit in seconds of CPU time, its length in bytes and its headers. The first
+    argument is how many seconds this process waits for the next feed.
     """
-    _limit_this_process(int(sys.argv[1]))
-    reply: Any
-    try:
-        headers = json.loads(sys.stdin.buffer.readline())
+    _limit_memory()
+    while head := _next_head(float(sys.argv[1])):
+        reply: Any
         try:
-            reply = parse_feed(sys.stdin.buffer.read(), headers)
-        except ContentError as error:
-            reply = str(error)
-        sys.stdout.write(json.dumps(reply))
-    except MemoryError:
-        os._exit(OUT_OF_MEMORY)  # at once: there is no memory for anything else
+            seconds, length, headers = json.loads(head)
+            body = sys.stdin.buffer.read(length)
+            _end_after(seconds)
+            try:
+                reply = parse_feed(body, headers)
+            except ContentError as error:
+                reply = str(error)
+            sys.stdout.write(json.dumps(reply) + "\n")
+            _end_after(0)
+            sys.stdout.flush()
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)  # at once: there is no memory for anything else
 
 
 if __name__ == "__main__":
