@@ -128,6 +128,7 @@ PRIVATE = [
     "http://user:password@127.0.0.1:{port}/secret",
     "https://127.0.0.1:{port}/secret",
     "http://169.254.169.254/latest/meta-data/",
+    "http://168.63.129.16/machine/",
     "http://[fe80::1]/",
     "http://[fd00::1]/",
     "http://10.0.0.1/",

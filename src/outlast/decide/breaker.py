@@ -136,7 +136,7 @@ class BreakerSettings(Frozen):
             failure = failure_of(error)
             attach_failure(error, failure)  # the loop around the resource needs it too
         elif callable(counts) and not isinstance(counts, type):
-            return issubclass(type(error), Exception) and bool(counts(error))
+            return isinstance(error, Exception) and bool(counts(error))
         return matches(counts, error, failure)
 
 

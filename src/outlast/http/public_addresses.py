@@ -9,6 +9,7 @@ from typing import Any, Self
 from outlast.errors import ContentError
 
 _UNICAST = ipaddress.ip_network("2000::/3")  # all allocated IPv6 addresses; the others have special uses
+_AZURE_HOST = ipaddress.ip_address("168.63.129.16")  # serves each virtual machine its metadata, at a public address
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -19,7 +20,7 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(ip, ipaddress.IPv4Address):
-        return ip.is_global and not (ip.is_multicast or ip.is_reserved)
+        return ip.is_global and not (ip.is_multicast or ip.is_reserved) and ip != _AZURE_HOST
     inner = ip.ipv4_mapped or ip.sixtofour
     if inner is None and ip in _NAT64:
         inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)

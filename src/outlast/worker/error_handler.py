@@ -319,7 +319,7 @@ class ErrorHandler:
     def _policy(self, error: BaseException, attempt: int, *, retryable: bool) -> RetryPolicy:
         """Ask the strategy once, and return its decision as a policy with this delay and one or no further attempt."""
         once = RetryPolicy(max_attempts=max(1, attempt))
-        if not retryable or not issubclass(type(error), Exception):
+        if not retryable or not isinstance(error, Exception):
             return once
         try:
             if not self.retry_strategy.should_retry(error, attempt):
