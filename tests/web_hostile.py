@@ -84,12 +84,12 @@ def make_hostile(url: Any) -> Hostile:
         app,
         {
             "failure": {"fingerprint": group.fingerprint},
-            "dead_letter": {"number": str(letter.id)},
-            "edit_dead_letter": {"number": str(letter.id)},
-            "replay": {"number": str(replay.id)},
-            "task": {"number": str(letter.original_task_id)},
-            "source": {"number": str(source.id)},
-            "run": {"run": run},
+            "dead_letter": {"dead_letter_id": str(letter.id)},
+            "dead_letter_arguments": {"dead_letter_id": str(letter.id)},
+            "replay": {"replay_id": str(replay.id)},
+            "task": {"task_id": str(letter.original_task_id)},
+            "source": {"source_id": str(source.id)},
+            "run": {"run_id": run},
         },
         waiting,
     )

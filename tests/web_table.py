@@ -35,7 +35,10 @@ def _routes():
 
 
 ROUTES = _routes()
-VARIABLES = {"{name}": "x", "{number}": "1", "{fingerprint}": "x", "{run}": "x"}
+VARIABLES = {
+    **{f"{{{name}}}": "1" for name in ("task_id", "dead_letter_id", "replay_id", "source_id")},
+    **{f"{{{name}}}": "x" for name in ("name", "fingerprint", "run_id")},
+}
 
 
 def filled(path, values):

@@ -101,7 +101,7 @@ def test_new_ones_are_told_and_shown_when_asked_for(any_house, windows):
 def test_one_is_replayed_in_its_page(any_house, windows):
     (task,) = any_house.stage.fail("import_rows", trouble="bug")
     letter = any_house.stage.letter_of(task)
-    page = windows.page(any_house, path_to("dead_letter", number=letter))
+    page = windows.page(any_house, path_to("dead_letter", dead_letter_id=letter))
     page.get_by_role("button", name="Replay").click()
     page.wait_for_url(f"**{path_to('task', number=task)}")
     assert "replayed" in page.get_by_role("status").first.inner_text()
@@ -112,7 +112,7 @@ def test_one_is_replayed_in_its_page(any_house, windows):
 
 def test_one_is_replayed_from_the_page_of_its_task(house, windows):
     (task,) = house.stage.fail("import_rows", trouble="bug")
-    page = windows.page(house, path_to("task", number=task))
+    page = windows.page(house, path_to("task", task_id=task))
     page.get_by_role("button", name="Replay").click()
     page.wait_for_load_state()
     page.get_by_role("status").first.wait_for()
@@ -123,7 +123,7 @@ def test_one_is_replayed_from_the_page_of_its_task(house, windows):
 def test_one_is_discarded_after_a_question(any_house, windows):
     (task,) = any_house.stage.fail("import_rows", trouble="bug")
     letter = any_house.stage.letter_of(task)
-    page = windows.page(any_house, path_to("dead_letter", number=letter))
+    page = windows.page(any_house, path_to("dead_letter", dead_letter_id=letter))
     windows.answers = [False, True]
     page.get_by_role("button", name="Discard").click()
     assert any_house.stage.app.store.dead_letter(letter) is not None, "no is no"
@@ -180,7 +180,7 @@ def test_what_cannot_be_replayed_stays_and_is_told(house, windows):
 
 def test_a_task_shows_each_attempt_with_its_waits_and_no_secret(any_house, windows):
     task = any_house.stage.task["history"]
-    page = windows.page(any_house, path_to("task", number=task))
+    page = windows.page(any_house, path_to("task", task_id=task))
     main = page.locator("main").inner_text()
     assert page.locator("section[id^=attempt-]").count() == 4
     assert page.locator("svg a[href^='#attempt-']").count() == 4
@@ -197,16 +197,16 @@ def test_numbers_too_large_for_a_script_stay_exact(house, windows):
     task = house.stage.task["nasty"]
     assert task > 2**53
     page = windows.page(house, path_to("tasks", {"before": task + 1}))
-    page.locator(f'a[href="{path_to("task", number=task)}"]').first.click()
+    page.locator(f'a[href="{path_to("task", task_id=task)}"]').first.click()
     page.wait_for_url(f"**/{task}")
     assert str(task) in page.locator("main").inner_text()
-    assert str(task) in str(house.json(path_to("task", number=task)))
+    assert str(task) in str(house.json(path_to("task", task_id=task)))
     assert page.evaluate("window.pwned") is None
 
 
 def test_a_task_that_waits_is_hurried_and_cancelled(any_house, windows):
     task = any_house.stage.enqueue("send_mail", to="soon@mail.test", delay=3600)
-    page = windows.page(any_house, path_to("task", number=task))
+    page = windows.page(any_house, path_to("task", task_id=task))
     page.get_by_role("button", name="Run now").click()
     page.get_by_role("status").filter(has_text="due now").wait_for()
     assert page.get_by_role("button", name="Run now").count() == 0

@@ -21,8 +21,8 @@ from browser.house import READ_TOKEN, House
 from browser.looking import problems, weight
 from browser.window import PHONE
 from outlast import errors
+from outlast.operations.table import OPERATIONS
 from outlast.ports.read_rows import FailureFilter
-from outlast.web.site import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,7 +261,7 @@ def test_a_reader_can_press_nothing_and_is_refused_by_every_way(shop_house, wind
         assert page.get_by_role("link", name=re.compile("^(Replay all|Edit)")).count() == 0, path
     before = (shop.left("stopped"), len(shop.app.store.audits()))
     with httpx.Client(base_url=shop_house.url, headers={"Authorization": f"Bearer {READ_TOKEN}"}) as client:
-        for action in ACTIONS:
+        for action in OPERATIONS:
             filled = re.sub(r"\{\w+\}", str(letter), action.path)
             for each in (filled, f"/api{filled}"):
                 assert client.post(each).status_code == 403, each

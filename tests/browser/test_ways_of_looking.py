@@ -101,7 +101,7 @@ def test_times_stay_true_while_a_page_is_open(house, windows):
 
 
 def test_times_of_the_clock_stay_as_they_are(house, windows):
-    page = windows.page(house, path_to("task", number=house.stage.task["history"]))
+    page = windows.page(house, path_to("task", task_id=house.stage.task["history"]))
     page.locator("summary", has_text="As text").click()
     clocks = page.locator("figure details time")
     page.wait_for_function("document.querySelector('time[datetime]:not(.clock)')?.textContent.match(/ago|in |now/)")

@@ -91,26 +91,28 @@ _KNOWN: dict[str, list[View]] = {
         View(
             "dead_letter",
             title,
-            lambda stage, title=title: path_to("dead_letter", number=stage.letter_of(stage.task[title])),
+            lambda stage, title=title: path_to("dead_letter", dead_letter_id=stage.letter_of(stage.task[title])),
         )
         for title in ("hostile", "nasty", "japanese", "bug")
     ],
-    "edit_dead_letter": [
+    "dead_letter_arguments": [
         View(
-            "edit_dead_letter",
+            "dead_letter_arguments",
             title,
-            lambda stage, title=title: path_to("edit_dead_letter", number=stage.letter_of(stage.task[title])),
+            lambda stage, title=title: path_to(
+                "dead_letter_arguments", dead_letter_id=stage.letter_of(stage.task[title])
+            ),
         )
         for title in ("hostile", "bug")
     ],
-    "replay": [View("replay", "", lambda stage: path_to("replay", number=_stopped_replay(stage)))],
+    "replay": [View("replay", "", lambda stage: path_to("replay", replay_id=_stopped_replay(stage)))],
     "tasks": [
         _plain("tasks"),
         _asked("tasks", "filtered", status="DONE"),
         _asked("tasks", "nothing", task="no_such_task"),
     ],
     "task": [
-        View("task", title, lambda stage, title=title: path_to("task", number=stage.task[title]))
+        View("task", title, lambda stage, title=title: path_to("task", task_id=stage.task[title]))
         for title in ("history", "hostile", "nasty", "long", "waiting", "running", "done", "cancelled", "parked")
     ],
     "sources": [
@@ -119,11 +121,11 @@ _KNOWN: dict[str, list[View]] = {
         _asked("sources", "nothing", text=_NOTHING),
     ],
     "source": [
-        View("source", title, lambda stage, title=title: path_to("source", number=stage.source[title]))
+        View("source", title, lambda stage, title=title: path_to("source", source_id=stage.source[title]))
         for title in ("healthy", "warning", "error", "disabled", "probation", "off", "hostile")
     ],
     "run": [
-        View("run", title, lambda stage, title=title: path_to("run", run=stage.run[title]))
+        View("run", title, lambda stage, title=title: path_to("run", run_id=stage.run[title]))
         for title in ("passed", "failed", "rest", "aborted", "hostile", "running")
     ],
 }
@@ -131,7 +133,7 @@ VIEWS = [view for page in PAGES for view in _KNOWN.get(page.name, [] if "{" in p
 """All of them; a page with a part of its path that varies has to be known above."""
 MISSING = [
     View("", "no such page", lambda _: "/no/such/page"),
-    View("", "no such task", lambda _: path_to("task", number=1 << 60)),
+    View("", "no such task", lambda _: path_to("task", task_id=1 << 60)),
     View("", "hostile path", lambda _: f"/{quote(texts.NASTY, safe='')}"),
 ]
 """What is not there: pages all the same."""

@@ -546,7 +546,7 @@ class TestByHand:
         world.box.resume_replay(replay.id, who="cid", why="go")
         found = [(each.who, each.action, each.subject, each.reason) for each in reversed(world.store.audits())]
         assert found == [
-            ("ann", "begin_replay", "group:f1", "fixed in 1.4"),
+            ("ann", "start_replay", "group:f1", "fixed in 1.4"),
             ("bob", "stop_replay", f"replay:{replay.id}", ""),
             ("cid", "resume_replay", f"replay:{replay.id}", "go"),
         ]

@@ -9,10 +9,11 @@ import sqlite3
 import pytest
 
 import outlast
+from outlast.operations.table import OPERATIONS
 from outlast.web.access.callers import Role
 from outlast.web.access.hook import HookAccess
 from outlast.web.access.token_access import TokenAccess, Tokens
-from outlast.web.site import ACTIONS, PAGES, build_site
+from outlast.web.site import PAGES, build_site
 from web_asking import Client
 from web_hostile import SECRET
 from web_table import (
@@ -172,7 +173,7 @@ def test_a_store_that_does_not_answer_is_told_without_its_inside(tmp_path, kind,
             assert answer.status in expected, (page.name, answer.text[-600:])
             assert "Traceback" not in answer.text
             assert page.name == "health" or "hidden-place" not in answer.text
-    for action in ACTIONS:
+    for action in OPERATIONS:
         answer = Client(site).post(filled(action.path, VARIABLES), "id=1&name=x&resource=x&minutes=1&number=1")
         assert answer.status in {503, 400}, (action.name, answer.text[-600:])
     app.close()

@@ -96,12 +96,13 @@ class TestQueues:
     def test_pause_and_resume(self, world):
         world.enqueue("mail", "to=me")
         assert world.run("queues", "pause", "mail", "new").stdout == (
-            "queue mail: paused\nqueue new: paused; it has no tasks yet\n"
+            "queue mail is paused: running tasks continue\n"
+            "queue new is paused; it has no tasks yet: running tasks continue\n"
         )
         world.drain()
         assert not (world.folder / "mailed").exists()
-        assert world.run("queues", "resume", "mail").stdout == "queue mail: resumed\n"
-        assert world.run("queues", "resume", "mail").stdout == "queue mail: was not paused\n"
+        assert world.run("queues", "resume", "mail").stdout == "queue mail is resumed\n"
+        assert world.run("queues", "resume", "mail").stdout == "queue mail was not paused\n"
         world.drain()
         assert (world.folder / "mailed").exists()
 
@@ -111,9 +112,9 @@ class TestQueues:
         result = world.run("queues", "resume", "nosuch", "mail", "empty", code=1)
 
         assert result.stdout == (
-            "queue nosuch: is not paused and has no tasks; check the name\n"
-            "queue mail: was not paused\n"
-            "queue empty: resumed\n"
+            "queue nosuch is not paused and has no tasks; check the name\n"
+            "queue mail was not paused\n"
+            "queue empty is resumed\n"
         )
         assert [row["name"] for row in world.json("queues", "list")] == ["mail"]
         world.run("queues", "resume", "empty", code=1)

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from outlast.operations.parameters import MAX_SELECTED
+from outlast.operations.table import OPERATIONS
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, MOST_COUNTED
 from outlast.web import dashboard, endpoints, filters, forms, headers, live, routing, server
 from outlast.web.access import token_access
 from outlast.web.access.sign_in import LINK_PATH
 from outlast.web.rendering import EVENTS, METRICS, SIGN_IN, SIGN_OUT, STATIC
 from outlast.web.server import Server, serve
-from outlast.web.site import ACTIONS, PAGES
+from outlast.web.site import PAGES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "web.md").read_text("utf-8")
 
@@ -31,7 +33,7 @@ def test_filters():
 
 
 def test_actions():
-    assert sorted(_column("Actions", 2)) == sorted(action.path for action in ACTIONS)
+    assert sorted(_column("Actions", 2)) == sorted(action.path for action in OPERATIONS)
 
 
 def test_other_paths():
@@ -66,7 +68,7 @@ def test_variables():
     [
         f"no more than {MAX_ROWS_SCANNED:,} rows",
         f"not counted beyond {MOST_COUNTED:,}",
-        f"up to {filters.MAX_SELECTED} times",
+        f"up to {MAX_SELECTED} times",
         f"It lasts {token_access.SESSION_SECONDS / 3600:g} hours",
         f"of {token_access._MAX_SESSIONS:,} at once",
         f"has {token_access.MIN_TOKEN_CHARS} characters at least",

@@ -118,13 +118,13 @@ def test_a_task_that_waits_for_its_time(world):
     assert "only waiting" in page
 
 
-def test_a_task_is_hurried_and_cancelled(world):
+def test_a_task_is_run_now_and_cancelled(world):
     number = world.enqueue(delay=3600)
-    hurried = world.post(f"/tasks/{number}/run-now")
-    assert (hurried.status_code, hurried.headers["location"]) == (303, f"/tasks/{number}")
+    made = world.post(f"/tasks/{number}/run-now")
+    assert (made.status_code, made.headers["location"]) == (303, f"/tasks/{number}")
     assert "is due now" in (page := world.page(number))
     assert "Run now" not in page
-    assert world.client.post(f"/api/tasks/{number}/cancel").json()["outcome"] == "cancelled"
+    assert world.client.post(f"/api/tasks/{number}/cancel").json()["status"] == "CANCELLED"
     assert world.store.get(number).status == "CANCELLED"
 
     left = world.client.post(f"/api/tasks/{number}/cancel").json()

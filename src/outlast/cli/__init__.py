@@ -17,6 +17,8 @@ _HELP_LINES = {
     "tasks": "List tasks, cancel them, or make them due now.",
     "dlq": "List, edit, replay or discard dead letters.",
     "queues": "List, pause and resume queues.",
+    "cooldowns": "Start and end the cooldowns of resources.",
+    "breakers": "Open and close breakers in all processes.",
     "limits": "Show the limits that all workers share.",
     "sources": "List, add, enable and disable the sources that are polled.",
     "web": "Serve the dashboard: failures, waits and changes in a browser.",
@@ -29,7 +31,13 @@ _HELP_LINES = {
     "policy": "Show what a policy does: how often it tries, and how long it waits.",
     "completion": "Print a completion script for your shell.",
 }
-_SHARED_MODULES = {"enqueue": "tasks", "limits": "queues", "move": "db"}  # of commands beside another one
+_SHARED_MODULES = {
+    "enqueue": "tasks",
+    "limits": "queues",
+    "move": "db",
+    "cooldowns": "operations",
+    "breakers": "operations",
+}  # of commands beside another one
 _COMMANDS = {
     name: (f"outlast.cli.{_SHARED_MODULES.get(name, name)}:{name}", line) for name, line in _HELP_LINES.items()
 }

@@ -52,7 +52,6 @@ json_option = flag("--json", "Print a JSON object.", "as_json")
 json_rows_option = flag("--json", "Print a list of JSON objects.", "as_json")
 json_counts_option = flag("--json", "Print the counts as a JSON object.", "as_json")
 id_argument = click.argument("number", type=ROW_NUMBER, metavar="ID")
-why_option = option("--why", "TEXT", "The reason, for the audit log.", default="")
 
 
 def limit_option(what: str, default: int) -> "Callable[[F], F]":

@@ -21,15 +21,11 @@ from outlast.cli.app_options import (
     limit_option,
     next_command,
     option,
-    why_option,
     with_app,
 )
-from outlast.cli.completion import category_names, queue_names
 from outlast.cli.dlq_replays import CONFLICT_TEXT, follow_replay, replays
 from outlast.cli.errors import InvalidUsageError, exit_failed
 from outlast.cli.formats import (
-    DURATION,
-    PAST_TIME,
     RATE,
     ROW_LIMIT,
     ROW_NUMBER,
@@ -38,6 +34,7 @@ from outlast.cli.formats import (
     parse_json_or_text,
     relative_time,
 )
+from outlast.cli.operations import add_operations, why_option, with_filters
 from outlast.cli.output import (
     Cells,
     JsonObject,
@@ -54,8 +51,6 @@ from outlast.cli.output import (
     row_data,
     table,
 )
-from outlast.failure import Category
-from outlast.ports.rows import Reason
 from outlast.queue.dead_letters import masked_edit
 from outlast.queue.masking import masked_parameters
 
@@ -69,106 +64,11 @@ if TYPE_CHECKING:
     from outlast.queue.definition import TaskDefinition
 
 
-FILTER_NAMES = ("task_type", "queue", "category", "reason", "fingerprint", "since", "until", "text")
-_FILTER_OPTIONS = (
-    option("--task", "NAME", "Only dead letters of this task.", "task_type"),
-    option("--queue", "NAME", "Only dead letters of this queue.", shell_complete=queue_names),
-    option("--category", "NAME", "Only failures of this category, such as network.", shell_complete=category_names),
-    click.option(
-        "--reason",
-        type=click.Choice(list(map(str, Reason))),
-        help="Only dead letters with this reason.",
-    ),
-    option("--group", "FINGERPRINT", "Only this group of failures; see dlq groups.", "fingerprint"),
-    option("--since", "TIME", "Failed at this time or later: 2h, 3d, or an ISO time.", type=PAST_TIME),
-    option("--until", "TIME", "Failed before this time: 2h, 3d, or an ISO time.", type=PAST_TIME),
-    option("--text", "TEXT", "Only errors that contain this text."),
-)
-
-
-def with_filters(command: Callable[P, R]) -> Callable[..., R]:
-    """Add the filter options to a command, and pass those that are set as ``filters``."""
-
-    @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> R:
-        options = {name: kwargs.pop(name) for name in FILTER_NAMES}
-        if options["category"] is not None:
-            options["category"] = Category.parse(options["category"]).value
-        filters = {name: value for name, value in options.items() if value is not None}
-        return command(*args, filters=filters, **kwargs)  # type: ignore[arg-type]  # click passes options by name
-
-    for add_option in reversed(_FILTER_OPTIONS):
-        run = add_option(run)
-    return run
-
-
-_group_argument = click.argument("fingerprint", metavar="GROUP")
-
-
-@click.command()
-@_group_argument
-@with_app
-def ack(app: "App", fingerprint: str) -> None:
-    """Acknowledge a group: stop alerting about it. It reopens when it fails again.
-
-    \b
-    Example:
-      outlast dlq ack 5d41402abc4b2a76
-    """  # noqa: D301  # click reads the control character, not a backslash
-    group = app.dead_letters.acknowledge(fingerprint)
-    print_text(f"group {fingerprint}: acknowledged by {group.acknowledged_by}; it reopens when it fails again", "green")
-
-
-@click.command()
-@_group_argument
-@option("--for", "SPAN", "How long, such as 2h or 3d.", "seconds", type=DURATION, required=True)
-@with_app
-def snooze(app: "App", fingerprint: str, *, seconds: float) -> None:
-    """Snooze a group: send no alerts about it for a while.
-
-    \b
-    Example:
-      outlast dlq snooze 5d41402abc4b2a76 --for 2h
-    """  # noqa: D301  # click reads the control character, not a backslash
-    until = app.dead_letters.snooze(fingerprint, seconds).snoozed_until
-    state = f"snoozed, alerts resume {relative_time(until)}" if until is not None and seconds else "reopened"
-    print_text(f"group {fingerprint}: {state}", "green")
-
-
-@click.command()
-@_group_argument
-@with_app
-def reopen(app: "App", fingerprint: str) -> None:
-    """Reopen a group that was acknowledged or snoozed: alert about it again.
-
-    \b
-    Example:
-      outlast dlq reopen 5d41402abc4b2a76
-    """  # noqa: D301  # click reads the control character, not a backslash
-    app.dead_letters.reopen(fingerprint)
-    print_text(f"group {fingerprint}: reopened", "green")
-
-
-@click.command()
-@_group_argument
-@click.argument("text", metavar="TEXT")
-@with_app
-def note(app: "App", fingerprint: str, text: str) -> None:
-    """Attach a note to a group; an empty TEXT removes it.
-
-    \b
-    Example:
-      outlast dlq note 5d41402abc4b2a76 'prices with a comma, fixed in 1.4'
-    """  # noqa: D301  # click reads the control character, not a backslash
-    app.dead_letters.note(fingerprint, text)
-    print_text(f"group {fingerprint}: note {'saved' if text else 'removed'}", "green")
-
-
 @click.command()
 @id_argument
 @option("--patch", "JSON", "JSON Patch operations: a list of add, replace and remove.")
 @option("--set", "PATH=VALUE", "Set one value, such as /url=https://…; repeatable.", "pairs", multiple=True)
-@click.option("--reason", "--why", "why", metavar="TEXT", required=True, help="The reason, for the audit log.")
+@option("--why", "TEXT", "The reason, for the audit log.", required=True)
 @flag("--json", "Print the edit as a JSON object, secrets masked.", "as_json")
 @with_app
 def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], why: str, as_json: bool) -> None:
@@ -280,20 +180,26 @@ class _Selection(NamedTuple):
 def _with_selection(command: Callable[P, R]) -> Callable[..., R]:
     """Add the arguments and options that select dead letters, and pass them as ``selection``."""
 
-    @click.argument("ids", type=ROW_NUMBER, nargs=-1, metavar="[ID]...")
     @with_filters
+    @click.argument("ids", type=ROW_NUMBER, nargs=-1, metavar="[ID]...")
     @flag("--all", "All dead letters.", "everything")
     @option("--limit", "N", "Dead letters at most, newest first.", type=ROW_LIMIT)
     @functools.wraps(command)
     def run(
-        *args: Any, ids: tuple[int, ...], filters: JsonObject, everything: bool, limit: int | None, **kwargs: Any
+        app: "App",
+        *args: Any,
+        ids: tuple[int, ...],
+        filters: JsonObject,
+        everything: bool,
+        limit: int | None,
+        **kwargs: Any,
     ) -> R:
         if everything and (ids or filters):
             raise click.UsageError("--all cannot be combined with ids or filters")
         if not (everything or ids or filters):
             raise click.UsageError("no dead letters selected; give ids, filters such as --group or --since, or --all")
         selection = _Selection(tuple(dict.fromkeys(ids)), filters, limit)
-        return command(*args, selection=selection, **kwargs)  # type: ignore[arg-type]  # click passes options by name
+        return command(app, *args, selection=selection, **kwargs)  # type: ignore[arg-type]  # click passes options by name
 
     return run
 
@@ -302,6 +208,7 @@ _dry_run_option = flag("--dry-run", "Only count them, by group, task and categor
 
 
 @click.command()
+@with_app
 @_with_selection
 @flag("--canary", "Replay one, then ten, then the rest; any failure stops it.")
 @option("--rate", "RATE", "Maximum rate: 10/s, 30/min.", type=RATE)
@@ -317,7 +224,6 @@ _dry_run_option = flag("--dry-run", "Only count them, by group, task and categor
 @why_option
 @_dry_run_option
 @json_counts_option
-@with_app
 def replay(  # noqa: PLR0913  # its options
     app: "App",
     *,
@@ -363,12 +269,12 @@ def replay(  # noqa: PLR0913  # its options
 
 
 @click.command()
+@with_app
 @_with_selection
 @why_option
 @_dry_run_option
 @flag("--yes", "Do not ask for confirmation.")
 @json_counts_option
-@with_app
 def discard(  # its options
     app: "App",
     *,
@@ -456,10 +362,10 @@ def dlq() -> None:
 
 
 @dlq.command("list")
+@with_app
 @with_filters
 @limit_option("Dead letters", 50)
 @json_rows_option
-@with_app
 def list_dead_letters(app: "App", *, filters: JsonObject, limit: int, as_json: bool) -> None:
     """List dead letters, newest first.
 
@@ -541,10 +447,10 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
 
 
 @dlq.command("groups")
+@with_app
 @with_filters
 @limit_option("Groups", 50)
 @json_rows_option
-@with_app
 def list_groups(app: "App", *, filters: JsonObject, limit: int, as_json: bool) -> None:
     """Group dead letters by cause, the largest group first.
 
@@ -577,5 +483,6 @@ def dead_letter_groups_table(group: "Group") -> Cells:
     )
 
 
-for _command in (replay, replays, edit, discard, ack, snooze, reopen, note):
+for _command in (replay, replays, edit, discard):
     dlq.add_command(_command)
+add_operations(dlq, "dlq")

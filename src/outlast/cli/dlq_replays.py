@@ -12,11 +12,11 @@ from outlast.cli.app_options import (
     json_rows_option,
     limit_option,
     next_command,
-    why_option,
     with_app,
 )
 from outlast.cli.errors import EXIT_FAILED, exit_failed
 from outlast.cli.formats import exact_time, relative_time
+from outlast.cli.operations import add_operations, why_option
 from outlast.cli.output import (
     Cells,
     JsonObject,
@@ -248,24 +248,6 @@ def show_replay(app: "App", number: int, *, as_json: bool) -> None:
         warn_without_worker(app)
 
 
-@replays.command("stop")
-@id_argument
-@why_option
-@with_app
-def stop_replay(app: "App", number: int, *, why: str) -> None:
-    """Stop a replay. Tasks that it has already queued still run. Exit code 1 if it was not running.
-
-    \b
-    Example:
-      outlast dlq replays stop 3
-    """  # noqa: D301  # click reads the control character, not a backslash
-    if app.dead_letters.stop_replay(number, why=why):
-        print_text(f"replay {number}: stopped; to resume: {next_command('dlq', 'replays', 'resume', number)}", "yellow")
-        return
-    print_text(f"replay {number}: was not running", "red")
-    exit_failed()
-
-
 @replays.command("resume")
 @id_argument
 @why_option
@@ -282,3 +264,6 @@ def resume_replay(app: "App", number: int, *, why: str, wait: bool, as_json: boo
       outlast dlq replays resume 3
     """  # noqa: D301  # click reads the control character, not a backslash
     follow_replay(app, app.dead_letters.resume_replay(number, why=why), wait=wait, as_json=as_json, verb="resumed")
+
+
+add_operations(replays, "dlq replays")

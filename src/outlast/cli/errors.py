@@ -44,6 +44,7 @@ _DATABASE_HINTS = (
 _MESSAGE_HINTS = (
     (r"^(there is no task \d|task \d+ does not exist)", "outlast tasks list shows the tasks"),
     (r"^(there is no dead letter \d|dead letter \d+ does not exist)", "outlast dlq list shows the dead letters"),
+    (r"^source (\S+ does not exist|\S+: no source)", "outlast sources list shows the sources"),
     (r"cannot be read: No such file", "check the name; a relative path starts in the current folder"),
     (r"cannot be read: Permission", "your user needs read permission"),
     (r"not (valid )?OPML", "give an OPML file, or a text file with one URL per line"),

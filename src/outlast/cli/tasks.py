@@ -19,9 +19,7 @@ from outlast.cli.app_options import (
     option,
     with_app,
 )
-from outlast.cli.audit import write_audit_entry
 from outlast.cli.completion import queue_names
-from outlast.cli.errors import exit_failed
 from outlast.cli.formats import (
     DURATION,
     ROW_NUMBER,
@@ -31,6 +29,7 @@ from outlast.cli.formats import (
     parse_json_or_text,
     relative_time,
 )
+from outlast.cli.operations import add_operations
 from outlast.cli.output import (
     Cells,
     JsonObject,
@@ -52,7 +51,7 @@ from outlast.ports.rows import Status
 from outlast.queue.masking import masked_parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection
 
     from outlast.app import App
     from outlast.ports.rows import Task
@@ -317,55 +316,4 @@ def _starts_text(history: "TaskHistory") -> str:
     return text
 
 
-_numbers_argument = click.argument("numbers", type=ROW_NUMBER, nargs=-1, required=True, metavar="ID...")
-
-
-@tasks.command("cancel")
-@_numbers_argument
-@with_app
-def cancel_tasks(app: "App", numbers: tuple[int, ...]) -> None:
-    """Cancel tasks that wait or are parked. Running tasks are not stopped.
-
-    \b
-    Example:
-      outlast tasks cancel 42 43
-    """  # noqa: D301  # click reads the control character, not a backslash
-    _apply_to_each(app, numbers, app.tasks.cancel, "cancelled", "cancel_task")
-
-
-@tasks.command("retry")
-@_numbers_argument
-@with_app
-def retry_tasks(app: "App", numbers: tuple[int, ...]) -> None:
-    """Make waiting tasks due now, whatever they wait for.
-
-    For a task that failed for good, see outlast dlq replay.
-
-    \b
-    Example:
-      outlast tasks retry 42
-    """  # noqa: D301  # click reads the control character, not a backslash
-    _apply_to_each(app, numbers, app.tasks.run_now, "due now", "hurry_task")
-
-
-def _apply_to_each(
-    app: "App", numbers: tuple[int, ...], act: "Callable[..., Sequence[int]]", result: str, action: str
-) -> None:
-    """Apply an action to tasks and print the result of each; exit code 1 if one was not changed."""
-    unique = dict.fromkeys(numbers)
-    for number in unique:
-        write_audit_entry(app, action, f"task:{number}")
-    changed = set(act(*unique))
-    for number in unique:
-        if number in changed:
-            print_text(f"task {number}: {result}", "green")
-            continue
-        task = app.store.get(number)
-        if task is None:
-            print_text(f"task {number}: does not exist", "red")
-        elif task.status == "FAILED":
-            print_text(f"task {number}: has failed; replay its dead letter: {next_command('dlq', 'list')}", "red")
-        else:
-            print_text(f"task {number}: is {task.status.value}, not changed", "red")
-    if len(changed) < len(unique):
-        exit_failed()
+add_operations(tasks, "tasks")

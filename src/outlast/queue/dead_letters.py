@@ -107,7 +107,7 @@ class DeadLetterTriage:
         wanted = wanted._replace(limit=limit)
         speed = None if rate is None else per_second("rate", rate)
         detail = wanted._asdict() | {"canary": canary, "rate": speed, "max_failures": max_failures}
-        write_audit(self._store, "begin_replay", audit_subject(wanted), detail, who=who, why=why)
+        write_audit(self._store, "start_replay", audit_subject(wanted), detail, who=who, why=why)
         return self._store.add_replay(NewReplay(wanted, canary, speed, who or os_user(), why, max_failures))
 
     def replays(self, *, running: bool = False, limit: int = 20) -> list[Replay]:

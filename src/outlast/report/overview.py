@@ -264,11 +264,11 @@ def _single_line(change: Change) -> ChangeLine:
             return ChangeLine(change.at, "bad", text, change.text, "failure", {"fingerprint": change.subject})
         case "source" if change.after == "healthy":
             text = f"Source {change.name} is healthy again."
-            return ChangeLine(change.at, "ok", text, "", "source", {"number": change.subject})
+            return ChangeLine(change.at, "ok", text, "", "source", {"source_id": change.subject})
         case "source":
             kind = _SOURCE_KINDS.get(change.after, "info")
             text = f"Source {change.name} is {_state_text(change.after)} now{_previous_state_text(change.before)}."
-            return ChangeLine(change.at, kind, text, change.text, "source", {"number": change.subject})
+            return ChangeLine(change.at, kind, text, change.text, "source", {"source_id": change.subject})
         case "run":
             return _run_line(change)
         case "breaker":

@@ -12,11 +12,11 @@ from outlast.web.routing import PageData, PageRequest, PageRoute
 _ROWS = 50
 _MAX_DETAIL_CHARS = 300
 _SUBJECT_PAGES = {
-    "dead_letter": ("dead_letter", "number"),
+    "dead_letter": ("dead_letter", "dead_letter_id"),
     "group": ("failure", "fingerprint"),
-    "replay": ("replay", "number"),
-    "source": ("source", "number"),
-    "task": ("task", "number"),
+    "replay": ("replay", "replay_id"),
+    "source": ("source", "source_id"),
+    "task": ("task", "task_id"),
 }
 
 
@@ -38,7 +38,7 @@ def _audit_line(entry: AuditEntry) -> PageData:
     """Return an entry as the page shows it, masked, and the page of its subject; empty for none."""
     kind, _, subject_id = entry.subject.partition(":")
     page, name = _SUBJECT_PAGES.get(kind, ("", ""))
-    known = bool(page and subject_id) and (name != "number" or subject_id.isdigit())
+    known = bool(page and subject_id) and (name == "fingerprint" or subject_id.isdigit())
     masked = masked_value(json.dumps(entry.detail, default=str))
     detail = ", ".join(f"{name.replace('_', ' ')} {_detail_text(value)}" for name, value in masked.items())
     shown = entry._replace(detail={}, subject=masked_text(entry.subject), reason=masked_text(entry.reason))
@@ -59,4 +59,3 @@ def _detail_text(value: Any) -> str:
 
 
 PAGES = (PageRoute("audit", "/audit", "audit.html", read_audit),)
-ACTIONS = ()

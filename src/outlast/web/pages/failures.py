@@ -1,11 +1,7 @@
 """The pages of failures: groups of failures with one cause, one group, and suggested rules."""
 
-from collections.abc import Callable
-from urllib.parse import quote
-
 from outlast.classify import default_classifier
-from outlast.errors import ConfigError
-from outlast.ports.read_rows import FailureFilter, FailureGroup
+from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import Attempt
 from outlast.queue.failure_groups import LARGEST_GROUPS, sampled_groups
 from outlast.queue.masking import masked_text
@@ -13,15 +9,10 @@ from outlast.report.classification import stored_judgement, suggestions
 from outlast.report.dead_letters import form_time
 from outlast.report.flow import series_of, steps_of
 from outlast.report.text_format import CATEGORIES
-from outlast.units import span
 from outlast.web.charts import category_series, sparkline, stacked_chart
-from outlast.web.filters import choice_param, duration_field, text_param, time_param
+from outlast.web.filters import choice_param, text_param, time_param
 from outlast.web.pages.overview import DAY, HALF_HOUR, group_lines
 from outlast.web.routing import (
-    ActionResult,
-    ActionRoute,
-    InvalidInputError,
-    NotFoundError,
     PageData,
     PageRequest,
     PageRoute,
@@ -34,7 +25,6 @@ _STANDINGS = ("open", "acknowledged", "snoozed")
 _FILTER_PARAMS = ("category", "task", "text", "dead", "standing", "since", "until", "order")
 _ROWS = 40
 _SAMPLES = 20
-_MAX_NOTE_CHARS = 2_000
 
 
 def _read_failures(request: PageRequest) -> PageData:
@@ -104,51 +94,6 @@ def _attempt_sample(attempt: Attempt) -> PageData:
     return {name: getattr(attempt, name) for name in names} | {"error_message": masked_line(attempt.error_message)}
 
 
-def acknowledge(request: PageRequest) -> ActionResult:
-    """Acknowledge a group: stop alerting about it. It reopens when it fails again."""
-    return _update_group(request, "acknowledged", request.app.dead_letters.acknowledge)
-
-
-def snooze(request: PageRequest) -> ActionResult:
-    """Snooze a group: stop alerting about it for a while.
-
-    Raises:
-        InvalidInputError: If the form field ``for`` is not a duration.
-    """
-    seconds = duration_field(request.text("for") or "24h", "for")
-    return _update_group(request, f"snoozed for {span(seconds)}", request.app.dead_letters.snooze, seconds)
-
-
-def reopen(request: PageRequest) -> ActionResult:
-    """Reopen a group: alert about it again."""
-    return _update_group(request, "reopened", request.app.dead_letters.snooze, 0.0)
-
-
-def note(request: PageRequest) -> ActionResult:
-    """Save a note on a group; an empty one removes it.
-
-    Raises:
-        InvalidInputError: If it is too long.
-    """
-    text = request.text("note", _MAX_NOTE_CHARS)
-    message = "the note was saved" if text else "the note was removed"
-    return _update_group(request, message, request.app.dead_letters.note, text)
-
-
-def _update_group(
-    request: PageRequest, done: str, update: Callable[..., FailureGroup], *arguments: object
-) -> ActionResult:
-    fingerprint = request.path["fingerprint"]
-    try:
-        group = update(fingerprint, *arguments, who=request.who)
-    except LookupError:
-        raise NotFoundError(f"failure group {fingerprint:.100} does not exist") from None
-    except ConfigError as error:
-        raise InvalidInputError(str(error)) from None
-    data = {"group": fingerprint, "standing": group.standing(request.app.store.now())}
-    return ActionResult(done, f"/failures/{quote(fingerprint, safe='')}", data)
-
-
 def _read_suggestions(request: PageRequest) -> PageData:
     found = suggestions(sampled_groups(request.app.store), default_classifier().rules)
     return {"suggestions": found, "looked": LARGEST_GROUPS}
@@ -158,10 +103,4 @@ PAGES = (
     PageRoute("failures", "/failures", "failures.html", _read_failures),
     PageRoute("failure", "/failures/{fingerprint}", "failure.html", _read_failure),
     PageRoute("suggestions", "/suggestions", "suggestions.html", _read_suggestions),
-)
-ACTIONS = (
-    ActionRoute("acknowledge_group", "/failures/{fingerprint}/acknowledge", acknowledge),
-    ActionRoute("snooze_group", "/failures/{fingerprint}/snooze", snooze),
-    ActionRoute("reopen_group", "/failures/{fingerprint}/reopen", reopen),
-    ActionRoute("note_group", "/failures/{fingerprint}/note", note),
 )

@@ -128,4 +128,3 @@ def _versions() -> dict[str, str]:
 
 
 PAGES = (PageRoute("health", "/health-checks", "health.html", _read_health),)
-ACTIONS = ()

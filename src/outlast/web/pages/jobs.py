@@ -4,13 +4,14 @@ import sys
 from collections.abc import Mapping
 
 from outlast.app import App
+from outlast.operations.parameters import DIGEST_MARK, name_key
 from outlast.ports.job_rows import Run, RunState, TargetRow, TargetStatus
 from outlast.ports.read_rows import MAX_ROWS_SCANNED
 from outlast.ports.read_rows import Page as Rows
 from outlast.queue.masking import masked_text, masked_value
 from outlast.report import job_runs
 from outlast.web.filters import choice_param, text_param
-from outlast.web.routing import DIGEST_MARK, NotFoundError, PageData, PageRequest, PageRoute, name_key, require
+from outlast.web.routing import NotFoundError, PageData, PageRequest, PageRoute, require
 from outlast.web.task_view import mask_optional, masked_line
 
 _ROWS = 30
@@ -50,7 +51,7 @@ def _job_param(request: PageRequest) -> str | None:
 
 
 def _read_run(request: PageRequest) -> PageData:
-    store, run_id = request.app.store, request.path["run"]
+    store, run_id = request.app.store, request.path["run_id"]
     run = require(store.run(run_id), f"run {run_id:.100} does not exist; old runs are pruned")
     status = choice_param(request.query, "status", [str(each) for each in _UNFINISHED])
     group, after = text_param(request.query, "group"), request.query.get("after")
@@ -224,6 +225,5 @@ def _masked_run(run: Run) -> Run:
 
 PAGES = (
     PageRoute("jobs", "/jobs", "jobs.html", _read_jobs),
-    PageRoute("run", "/jobs/{run}", "run.html", _read_run),
+    PageRoute("run", "/jobs/{run_id}", "run.html", _read_run),
 )
-ACTIONS = ()

@@ -281,4 +281,3 @@ def _throughput_chart(flow: Flow) -> Chart:
 
 
 PAGES = (PageRoute("overview", "/", "overview.html", _read_overview),)
-ACTIONS = ()

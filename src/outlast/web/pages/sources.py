@@ -1,4 +1,4 @@
-"""The pages of sources: the list and one source, with the actions enable, disable and probe."""
+"""The pages of sources: the list and one source."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,9 +19,6 @@ from outlast.report.sources import (
 from outlast.report.text_format import shortened
 from outlast.web.filters import choice_param, paginate, row_param, text_param
 from outlast.web.routing import (
-    ActionResult,
-    ActionRoute,
-    InvalidInputError,
     PageData,
     PageRequest,
     PageRoute,
@@ -42,7 +39,6 @@ _STRIP_TOPS = {
     "ok": 9,
     "mute": 14,
 }  # heights differ, so that a strip reads without colour
-_MAX_REASON_CHARS = 300
 
 
 def _read_sources(request: PageRequest) -> PageData:
@@ -106,39 +102,8 @@ def _read_source(request: PageRequest) -> PageData:
     }
 
 
-def _enable_source(request: PageRequest) -> ActionResult:
-    source = _find_source(request)
-    transition = request.app.sources.enable(source.id)
-    was = f", was {transition.before}" if transition is not None else ""
-    message = f"Source {source.id} is enabled{was}: its failures are cleared and it is due now."
-    return _source_result(request, source, message)
-
-
-def _disable_source(request: PageRequest) -> ActionResult:
-    source, reason = _find_source(request), " ".join(request.field("reason").split())
-    if len(reason) > _MAX_REASON_CHARS:
-        raise InvalidInputError(f"the reason has {len(reason)} characters; at most {_MAX_REASON_CHARS} are allowed")
-    request.app.sources.disable(source.id, reason)
-    message = f"Source {source.id} is disabled, was {source.state}. It is not polled until it is enabled."
-    return _source_result(request, source, message)
-
-
-def _probe_source(request: PageRequest) -> ActionResult:
-    source = _find_source(request)
-    if request.app.sources.probe(source.id):
-        message = f"Source {source.id} is polled in the next cycle; this needs a running monitor."
-        return _source_result(request, source, message)
-    message = f"Source {source.id} was disabled by hand and is not polled until it is enabled."
-    return _source_result(request, source, message, ok=False)
-
-
-def _source_result(request: PageRequest, source: Source, message: str, *, ok: bool = True) -> ActionResult:
-    to = "/sources" if request.form.get("from") == ["list"] else f"/sources/{source.id}"
-    return ActionResult(message, to, {"source": source.id, "state": str(_find_source(request).state)}, ok=ok)
-
-
 def _find_source(request: PageRequest) -> Source:
-    number = request.row_number()
+    number = request.row_id()
     return require(request.app.store.source(number), f"source {number} does not exist")
 
 
@@ -190,10 +155,5 @@ def _failure_view(failure: PageData | None) -> PageData | None:
 
 PAGES = (
     PageRoute("sources", "/sources", "sources.html", _read_sources),
-    PageRoute("source", "/sources/{number}", "source.html", _read_source),
-)
-ACTIONS = (
-    ActionRoute("enable_source", "/sources/{number}/enable", _enable_source),
-    ActionRoute("disable_source", "/sources/{number}/disable", _disable_source),
-    ActionRoute("probe_source", "/sources/{number}/probe", _probe_source),
+    PageRoute("source", "/sources/{source_id}", "source.html", _read_source),
 )

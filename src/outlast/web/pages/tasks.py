@@ -1,7 +1,7 @@
-"""The pages of tasks: the list and one task, with the actions cancel and run now, and its live updates."""
+"""The pages of tasks: the list and one task, and its live updates."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from shlex import quote
 
@@ -11,8 +11,6 @@ from outlast.ports.store import Store
 from outlast.report.dead_letters import STATUS_TEXTS, blocked_reason
 from outlast.web.filters import choice_param, row_param, text_param
 from outlast.web.routing import (
-    ActionResult,
-    ActionRoute,
     PageData,
     PageRequest,
     PageRoute,
@@ -117,8 +115,8 @@ def read_task(request: PageRequest) -> PageData:
 
 
 def _find_task(request: PageRequest) -> Task:
-    message = f"task {request.path['number']} does not exist: finished tasks are pruned after a while"
-    return require(request.app.store.get(request.row_number()), message)
+    message = f"task {request.path['task_id']} does not exist: finished tasks are pruned after a while"
+    return require(request.app.store.get(request.row_id()), message)
 
 
 def _dead_letter_number(store: Store, task: Task) -> int | None:
@@ -131,35 +129,7 @@ def _dead_letter_number(store: Store, task: Task) -> int | None:
     return next((row.id for row in store.dead_letter_lines(criteria).rows if row.original_task_id == task.id), None)
 
 
-def cancel(request: PageRequest) -> ActionResult:
-    """Cancel a task that waits; a running task continues."""
-    why_not = "only a waiting task can be cancelled"
-    return _change_task(request, request.app.tasks.cancel, "was cancelled", "cancelled", why_not)
-
-
-def run_now(request: PageRequest) -> ActionResult:
-    """Make a task that waits due now."""
-    why_not = "only a waiting task can be made due now"
-    return _change_task(request, request.app.tasks.run_now, "is due now", "hurried", why_not)
-
-
-def _change_task(
-    request: PageRequest, act: Callable[[int], Sequence[int]], done: str, outcome: str, why_not: str
-) -> ActionResult:
-    changed = act(_find_task(request).id)
-    task = _find_task(request)
-    to, data = f"{_PATH}/{task.id}", {"outcome": outcome, "number": task.id}
-    if changed:
-        return ActionResult(f"task {task.id} {done}", to, data)
-    message = f"task {task.id} is {task.status.lower()} and was not changed: {why_not}"
-    return ActionResult(message, to, {**data, "outcome": "left", "status": task.status}, ok=False)
-
-
 PAGES = (
     PageRoute("tasks", _PATH, "tasks.html", read_tasks),
-    PageRoute("task", f"{_PATH}/{{number}}", "task.html", read_task),
-)
-ACTIONS = (
-    ActionRoute("cancel_task", f"{_PATH}/{{number}}/cancel", cancel),
-    ActionRoute("hurry_task", f"{_PATH}/{{number}}/run-now", run_now),
+    PageRoute("task", f"{_PATH}/{{task_id}}", "task.html", read_task),
 )

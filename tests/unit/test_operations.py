@@ -1,0 +1,149 @@
+"""The table of operations: one row and one function are enough for a command, a form, a JSON endpoint and an audit entry."""
+
+import json
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import outlast
+from outlast.cli import operations as commands
+from outlast.operations import table
+from outlast.operations.actions import OperationResult
+from outlast.operations.parameters import COUNT, WHY, InvalidValueError, Parameter, parse_values, text_kind
+from outlast.operations.table import OPERATIONS, Operation, request_schema, response_schema
+from outlast.web.access.callers import Role
+from outlast.web.access.token_access import TokenAccess, Tokens
+from outlast.web.rendering import Assets, Renderer
+from outlast.web.site import build_site
+from web_asking import Client
+
+FORM = ("Content-Type", "application/x-www-form-urlencoded")
+
+
+def paint(_app, values, _who):
+    name, coats = values["thing"], values["coats"]
+    if name == "glass":
+        raise LookupError(f"thing {name} does not exist")
+    return OperationResult(f"thing {name} has {coats} coats", {"thing": name, "coats": coats}, ok=coats > 0)
+
+
+PAINT = Operation(
+    "paint_thing",
+    "Paint things.",
+    paint,
+    (
+        Parameter("thing", text_kind(20), "The thing.", required=True, argument="THING..."),
+        Parameter("coats", COUNT, "How many coats.", default="1"),
+        WHY,
+    ),
+    "thing:{thing}".format_map,
+    "/queues/{thing}/paint",
+    {"thing": "string", "coats": "integer"},
+    "things paint",
+    "door --coats 2",
+    page="/queues",
+)
+
+
+@pytest.fixture
+def app(tmp_path):
+    made = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}")
+    made.create_schema()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """The table with one more row."""
+    rows = (*OPERATIONS, PAINT)
+    monkeypatch.setattr(table, "OPERATIONS", rows)
+    monkeypatch.setattr(commands, "OPERATIONS", rows)
+    return rows
+
+
+def run(app, *words):
+    group = commands.add_operations(click.Group("things"), "things")
+    return CliRunner().invoke(group, ["paint", *words, "--url", f"sqlite:///{app.store.db.path}"])
+
+
+class TestOneRowMore:
+    def test_the_command(self, app, added):
+        done = run(app, "door", "glass", "wall", "--coats", "2", "--why", "rust")
+        assert done.output == "thing door has 2 coats\nthing glass does not exist\nthing wall has 2 coats\n"
+        assert done.exit_code == 1, "one was not done"
+        data = json.loads(run(app, "door", "--json").output)
+        assert data == [{"thing": "door", "coats": 1, "ok": True, "message": "thing door has 1 coats"}]
+        assert run(app, "door", "--coats", "0").exit_code == 1
+        assert "coats is 'many'; give a whole number" in run(app, "door", "--coats", "many").output
+        help_text = run(app, "--help").output
+        assert "THING..." in help_text
+        assert "How many coats." in help_text
+        assert "outlast things paint door --coats 2" in help_text
+
+    def test_the_page_and_its_form(self, app, added):
+        access = TokenAccess(Tokens())
+        site = build_site(app, access, operations=added)
+        client = Client(site, ("Cookie", f"{access.cookie}={access.sessions.begin(Role.OPERATOR, 'ann')}"))
+        answer = client.ask("POST", "/queues/door/paint", FORM, body=b"coats=3")
+        assert (answer.status, answer.header("location")) == (303, "/queues")
+        assert "thing door has 3 coats" in client.get("/queues").text
+        reader = Client(site, ("Cookie", f"{access.cookie}={access.sessions.begin(Role.READER, 'bob')}"))
+        assert reader.ask("POST", "/queues/door/paint", FORM, body=b"coats=3").status == 403
+        source = '{% import "_parts.html" as ui with context %}{{ ui.operation_form("paint_thing", "Paint", {"thing": "door"}) }}'
+        renderer = Renderer((), added, Assets(), "Outlast")
+        renderer._environment.loader.mapping = {}
+        form = renderer._environment.from_string(source).render(
+            operations={each.name: each for each in added}, post=lambda name, **_: f"/{name}", role_operator=True
+        )
+        assert 'action="/paint_thing"' in form
+        assert '<input name="coats" value="1" inputmode="decimal"' in form
+        assert 'placeholder="How many coats."' in form
+        assert 'name="thing"' not in form
+
+    def test_the_json_endpoint_and_its_schema(self, app, added):
+        access = TokenAccess(Tokens("the-operators-secret-for-tests-0123456789"))
+        site = build_site(app, access, operations=added)
+        client = Client(site, ("Authorization", "Bearer the-operators-secret-for-tests-0123456789"), origin=None)
+        sent = ("Content-Type", "application/json")
+        answer = client.ask("POST", "/api/queues/door/paint", sent, body=b'{"coats": 2}')
+        assert answer.json() == {"thing": "door", "coats": 2, "ok": True, "message": "thing door has 2 coats"}
+        assert client.ask("POST", "/api/queues/door/paint", sent, body=b'{"coats": "x"}').status == 400
+        assert client.ask("POST", "/api/queues/glass/paint", sent, body=b"{}").status == 404
+        schema = request_schema(PAINT)["properties"]["coats"]
+        assert schema == {"type": "integer", "minimum": 0, "maximum": 1_000_000, "description": "How many coats."}
+        assert set(response_schema(PAINT)["properties"]) == {"ok", "message", "thing", "coats"}
+
+    def test_the_audit_entry(self, app, added):
+        run(app, "door", "--coats", "2", "--why", "rust")
+        (entry,) = app.store.audits()
+        assert (entry.action, entry.subject, entry.reason) == ("paint_thing", "thing:door", "rust")
+        assert entry.detail["coats"] == 2
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+def test_a_row_is_complete(operation):
+    assert operation.help.endswith(".")
+    assert operation.parameters[-1] is WHY
+    assert operation.role == "operator"
+    assert operation.path.startswith("/")
+    json.dumps([request_schema(operation), response_schema(operation)])
+    variables = {part[1:-1] for part in operation.path.split("/") if part.startswith("{")}
+    assert variables <= {each.name for each in operation.parameters}
+    assert bool(operation.command) == bool(operation.example)
+
+
+def test_names_and_paths_are_unique():
+    for names in ([each.name for each in OPERATIONS], [each.path for each in OPERATIONS]):
+        assert len(names) == len(set(names))
+
+
+def test_a_value_names_its_parameter(app):
+    with pytest.raises(InvalidValueError) as raised:
+        parse_values(app, PAINT.parameters, {"thing": ["x" * 21]})
+    assert raised.value.parameter == "thing"
+    with pytest.raises(InvalidValueError, match="'colour' is not a field here"):
+        parse_values(app, PAINT.parameters, {"thing": ["x"], "colour": ["red"]}, is_strict=True)
+    with pytest.raises(InvalidValueError, match="no thing was given"):
+        parse_values(app, PAINT.parameters, {"thing": [" "]})
