@@ -33,7 +33,7 @@ def show(asked):
 
 
 def act(_app, values, who):
-    done.append((values["name"], {name: [value] for name, value in values.items() if name != "name" and value}, who))
+    done.append((values["name"], {"id": values["id"]} if values["id"] else {}, who))
     if values["name"] in RAISED:
         raise RAISED[values["name"]]
     return OperationResult(f"did {values['name']}", {"name": values["name"]}, page=values["to"] or "/")
@@ -52,7 +52,7 @@ CHANGE = Operation(
     "change",
     "Change a thing.",
     act,
-    tuple(Parameter(name, TEXT, "") for name in ("name", "to", "a", "b", "x")),
+    (Parameter("name", TEXT, ""), Parameter("to", TEXT, ""), Parameter("id", TEXT, "", many=True)),
     "thing:{name}".format_map,
     "/things/{name}/change",
     "/",

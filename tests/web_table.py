@@ -36,7 +36,8 @@ def _routes():
 
 ROUTES = _routes()
 VARIABLES = {
-    **{f"{{{name}}}": "1" for name in ("task_id", "dead_letter_id", "replay_id", "source_id")},
+    **{f"{{{name}}}": "1" for name in ("task_id", "dead_letter_id", "replay_id")},
+    "{source_id}": "9",  # not there, for it could be removed
     **{f"{{{name}}}": "x" for name in ("name", "fingerprint", "run_id")},
 }
 

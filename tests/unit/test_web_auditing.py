@@ -51,7 +51,7 @@ def test_every_action_leaves_an_entry(site, action, twin):
     names = {each.name for each in action.fields}
     fields = {name: value for name, value in VALID.items() if name in names} | {"why": "because"}
     fields |= {} if action.is_strict else {"odd": "zebra-4711"}
-    path = twin + filled(action.path, VARIABLES)
+    path = twin + filled(action.path, VARIABLES | {"{source_id}": "1"})
     client(site, Role.OPERATOR).ask("POST", path, FORM, body=urlencode(fields).encode())
     entry, *rest = app.store.audits(limit=2)
     assert rest[:1] == before, "one entry"

@@ -15,7 +15,6 @@ from outlast.cli.app_options import (
     with_app,
     with_configured_app,
 )
-from outlast.cli.audit import write_audit_entry
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import relative_time
 from outlast.cli.logs import set_up_logs
@@ -33,6 +32,7 @@ from outlast.cli.output import (
 )
 from outlast.decide.decision import AlertKind
 from outlast.observe.messages import Message
+from outlast.queue.audit import write_audit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -143,7 +143,7 @@ def test_channels(app: "App", *, as_json: bool) -> None:
         "Outlast: a test", "If you can read this, alerts arrive here. Nothing is wrong.", (AlertKind.FIRST,)
     )
     with suppress(Exception):  # the test must also work before the tables exist
-        write_audit_entry(app, "test_alerts", "alerts", channels=[channel.name for channel in app.channels])
+        write_audit(app.store, "test_alerts", "alerts", {"channels": [channel.name for channel in app.channels]})
     outcomes = {channel.name: _send_error(channel, message) for channel in app.channels}
     if as_json:
         print_json(
@@ -185,7 +185,7 @@ def deliver(app: "App", *, as_json: bool) -> None:
     """  # noqa: D301  # click reads the control character, not a backslash
     set_up_logs("warning", as_json=False)
     if app.store.alerts(waiting=True, limit=1):  # cron runs this every minute, mostly with nothing to do
-        write_audit_entry(app, "deliver_alerts", "alerts")
+        write_audit(app.store, "deliver_alerts", "alerts")
     deliverer = app.deliverer()
     tried = 0
     for _ in range(_MAX_DELIVERIES):

@@ -1,4 +1,4 @@
-"""``outlast audit``, and the audit entries that commands write before they change something."""
+"""``outlast audit``: who changed what."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,33 +6,11 @@ import click
 
 from outlast.cli.app_options import json_rows_option, limit_option, next_command, option, with_app
 from outlast.cli.formats import ROW_NUMBER, relative_time
-from outlast.cli.output import (
-    Cells,
-    JsonObject,
-    mask_secrets,
-    print_list,
-    print_text,
-    row_data,
-    table,
-)
-from outlast.queue.audit import write_audit
+from outlast.cli.output import Cells, JsonObject, mask_secrets, print_list, print_text, row_data, table
 
 if TYPE_CHECKING:
     from outlast.app import App
     from outlast.ports.triage import AuditEntry
-
-
-def write_audit_entry(app: "App", action: str, subject: str, why: str = "", **detail: Any) -> None:
-    """Write an audit entry for the user of this process.
-
-    Args:
-        app: The app whose store keeps the entry.
-        action: What is done, such as ``cancel_task``; the dashboard uses the same names.
-        subject: What it is done to, such as ``task:42``.
-        why: The user's reason.
-        detail: More fields.
-    """
-    write_audit(app.store, action, subject, detail, why=why)
 
 
 @click.command()

@@ -13,6 +13,7 @@ from outlast.cli.logs import set_up_logs
 from outlast.cli.output import mask_secrets, print_json, print_text, printable_line
 from outlast.operations.parameters import (
     FILTERS,
+    SOURCE,
     WHY,
     InvalidValueError,
     Parameter,
@@ -73,7 +74,8 @@ def operation_command(operation: Operation) -> click.Command:
 
     @with_app
     def run(app: "App", /, *, as_json: bool, yes: bool = False, **texts: Any) -> None:
-        set_up_logs("error", as_json=False)  # what the app logs about the change is printed here
+        if subject.kind is SOURCE:
+            set_up_logs("error", as_json=False)  # what the registry logs is printed here
         given = texts.pop(subject.name)
         words = dict.fromkeys(given if isinstance(given, tuple) else [given])
         shared = parse_options(app, (*others, WHY), texts)

@@ -7,12 +7,7 @@ import click
 from outlast.cli.app_options import json_rows_option, with_app
 from outlast.cli.formats import relative_time
 from outlast.cli.operations import add_operations
-from outlast.cli.output import (
-    Cells,
-    mask_secrets,
-    print_list,
-    table,
-)
+from outlast.cli.output import Cells, mask_secrets, print_list, table
 from outlast.units import rate_text
 
 if TYPE_CHECKING:

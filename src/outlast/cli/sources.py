@@ -15,7 +15,6 @@ from outlast.cli.app_options import (
     with_app,
     with_configured_app,
 )
-from outlast.cli.audit import write_audit_entry
 from outlast.cli.completion import profile_names
 from outlast.cli.formats import ROW_LIMIT, duration_text, relative_time
 from outlast.cli.operations import add_operations
@@ -44,6 +43,7 @@ from outlast.cli.source_views import (
 from outlast.decide.source_health import SourceState
 from outlast.operations.parameters import SOURCE, Parameter, parse_values
 from outlast.ports.source_rows import NewSource
+from outlast.queue.audit import write_audit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,7 +149,7 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
     """  # noqa: D301  # click reads the control character, not a backslash
     if name and len(urls) > 1:
         raise click.UsageError("--name needs exactly one URL; add the others separately")
-    write_audit_entry(app, "add_sources", "sources", profile=profile, urls=list(urls))
+    write_audit(app.store, "add_sources", "sources", {"profile": profile, "urls": list(urls)})
     added = app.sources.add_many([NewSource(url, profile, name, selector) for url in urls])
     rows = [(app.sources.get(each.id), each.created) for each in added]
     if as_json:
@@ -181,7 +181,7 @@ def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_jso
         new_sources, known = _compare_import(app, file, profile)
         new = len(new_sources)
     else:
-        write_audit_entry(app, "import_sources", "sources", profile=profile, file=file)
+        write_audit(app.store, "import_sources", "sources", {"profile": profile, "file": file})
         new_sources, added = [], {each.id: each.created for each in app.sources.import_file(file, profile=profile)}
         new = sum(added.values())
         known = len(added) - new

@@ -46,11 +46,11 @@ def _find_dead_letter(app: "App", number: int) -> DeadLetter:
     return found
 
 
-def _handle_dead_letter(app: "App", values: Values, who: str | None, word: str) -> OperationResult:
+def handle_dead_letter(word: str, app: "App", values: Values, who: str | None) -> OperationResult:
+    """Replay or discard a dead letter; the word is the outcome that is asked for, ``replayed`` or ``discarded``."""
     dead_letter = _find_dead_letter(app, values["dead_letter_id"])
     number, task_id = dead_letter.id, dead_letter.original_task_id
-    act = app.dead_letters.replay if word == "replayed" else app.dead_letters.discard
-    outcome = act(number, who=who, why=values["why"] or "")[0].outcome
+    outcome = _handler(word, app)(number, who=who, why=values["why"] or "")[0].outcome
     data = {"dead_letter_id": number, "task_id": task_id, "outcome": outcome}
     if outcome == "gone":
         raise LookupError(f"dead letter {number} does not exist any more: someone else has just handled it")
@@ -63,32 +63,17 @@ def _handle_dead_letter(app: "App", values: Values, who: str | None, word: str) 
     return OperationResult(f"dead letter {number} was discarded", data)
 
 
-def replay_dead_letter(app: "App", values: Values, who: str | None) -> OperationResult:
-    return _handle_dead_letter(app, values, who, "replayed")
-
-
-def discard_dead_letter(app: "App", values: Values, who: str | None) -> OperationResult:
-    return _handle_dead_letter(app, values, who, "discarded")
-
-
-def _handle_dead_letters(word: str, numbers: Sequence[int], act: Callable[[int], Sequence[Handled]]) -> OperationResult:
-    handled = [each for number in numbers for each in act(number)]  # each in its own transaction
+def handle_dead_letters(word: str, app: "App", values: Values, who: str | None) -> OperationResult:
+    """Replay or discard dead letters, each in its own transaction."""
+    handled = [each for number in values["dead_letter_id"] for each in _handler(word, app)(number, who=who)]
     ids: dict[str, list[int]] = {word: [], "conflict": [], "gone": []}
     for each in handled:
         ids[each.outcome].append(each.id)
-    return OperationResult(handled_text(word, handled), ids, ok=len(ids[word]) == len(numbers))
+    return OperationResult(handled_text(word, handled), ids, ok=len(ids[word]) == len(handled))
 
 
-def replay_dead_letters(app: "App", values: Values, who: str | None) -> OperationResult:
-    return _handle_dead_letters(
-        "replayed", values["dead_letter_id"], lambda each: app.dead_letters.replay(each, who=who)
-    )
-
-
-def discard_dead_letters(app: "App", values: Values, who: str | None) -> OperationResult:
-    return _handle_dead_letters(
-        "discarded", values["dead_letter_id"], lambda each: app.dead_letters.discard(each, who=who)
-    )
+def _handler(word: str, app: "App") -> Callable[..., Sequence[Handled]]:
+    return app.dead_letters.replay if word == "replayed" else app.dead_letters.discard
 
 
 def arguments_version(app: "App", dead_letter: DeadLetter) -> int:
@@ -111,7 +96,7 @@ def edit_dead_letter(app: "App", values: Values, who: str | None) -> OperationRe
     app.dead_letters.edit(number, patch, definition=definition, who=who, why=values["why"])
     data = {"dead_letter_id": number, "task_id": task_id, "outcome": "edited", "operations": len(patch)}
     if values["replay"]:
-        done = replay_dead_letter(app, values, who)
+        done = handle_dead_letter("replayed", app, values, who)
         return done._replace(message=f"the arguments were changed; {done.message}", data={**data, **done.data})
     message = f"the arguments of dead letter {number} were changed; replay it to use them"
     return OperationResult(message, data, next=("dlq", "replay", number))

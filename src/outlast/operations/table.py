@@ -1,6 +1,7 @@
 """The table of operations. The CLI commands, page actions, JSON endpoints, OpenAPI and audit entries follow it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.errors import ConfigError
@@ -166,22 +167,24 @@ _about_source, _about_resource = "source:{source_id}".format_map, "resource:{res
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
-        "replay_dead_letter", "Queue the task of a dead letter again, with its history.", actions.replay_dead_letter,
+        "replay_dead_letter", "Queue the task of a dead letter again, with its history.",
+        partial(actions.handle_dead_letter, "replayed"),
         (_DEAD_LETTER, WHY), _about_dead_letter, "/dead-letters/{dead_letter_id}/replay", _HANDLED,
     ),
     Operation(
-        "discard_dead_letter", "Delete a dead letter.", actions.discard_dead_letter, (_DEAD_LETTER, WHY),
+        "discard_dead_letter", "Delete a dead letter.", partial(actions.handle_dead_letter, "discarded"),
+        (_DEAD_LETTER, WHY),
         _about_dead_letter, "/dead-letters/{dead_letter_id}/discard", _HANDLED,
         confirm="Discard this dead letter for good?", page="/dead-letters",
     ),
     Operation(
         "replay_dead_letters", "Queue the tasks of dead letters again, each in its own transaction.",
-        actions.replay_dead_letters, (_DEAD_LETTERS, WHY), lambda _: "dead_letters", "/dead-letters/replay",
-        {"replayed": "array", **_IDS},
+        partial(actions.handle_dead_letters, "replayed"), (_DEAD_LETTERS, WHY), lambda _: "dead_letters",
+        "/dead-letters/replay", {"replayed": "array", **_IDS},
     ),
     Operation(
-        "discard_dead_letters", "Delete dead letters.", actions.discard_dead_letters, (_DEAD_LETTERS, WHY),
-        lambda _: "dead_letters", "/dead-letters/discard", {"discarded": "array", **_IDS},
+        "discard_dead_letters", "Delete dead letters.", partial(actions.handle_dead_letters, "discarded"),
+        (_DEAD_LETTERS, WHY), lambda _: "dead_letters", "/dead-letters/discard", {"discarded": "array", **_IDS},
         confirm="Discard the selected dead letters for good?",
     ),
     Operation(
@@ -301,8 +304,3 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
 )  # fmt: skip
 """All operations."""
-
-
-def find_operation(name: str) -> Operation:
-    """Return an operation by its name."""
-    return next(each for each in OPERATIONS if each.name == name)

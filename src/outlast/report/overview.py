@@ -288,7 +288,7 @@ def _run_line(change: Change) -> ChangeLine:
         kind = "bad"
     ending = f" with exit code {code}" if code else ""
     text = f"Run of job {change.name} {_RUN_TEXTS.get(state, state)}{ending}."
-    return ChangeLine(change.at, kind, text, change.text, "run", {"run": change.subject})
+    return ChangeLine(change.at, kind, text, change.text, "run", {"run_id": change.subject})
 
 
 def _group_line(changes: Sequence[Change]) -> ChangeLine:

@@ -17,14 +17,7 @@ from outlast.ports.read_rows import (
     TaskLine,
 )
 from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
-from outlast.stores.counters import (
-    MAX_CHANGES,
-    format_cursor,
-    parse_cursor,
-    parse_pulse,
-    take_matching,
-    window_start,
-)
+from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse, take_matching, window_start
 from outlast.stores.filters import by_filter, group_matches
 from outlast.stores.shared_methods import SharedReads
 from outlast.stores.sqlite.connection import (

@@ -23,15 +23,7 @@ from outlast.report.dead_letters import (
     patch_operations,
 )
 from outlast.web.filters import dead_letter_filter
-from outlast.web.routing import (
-    Form,
-    FormPage,
-    PageData,
-    PageRequest,
-    PageRoute,
-    Query,
-    require,
-)
+from outlast.web.routing import Form, FormPage, PageData, PageRequest, PageRoute, Query, require
 from outlast.web.task_view import audit_views, edit_views, mask_optional, masked_line, payload_text, task_view
 
 _PATH = "/dead-letters"

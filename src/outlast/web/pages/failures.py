@@ -12,12 +12,7 @@ from outlast.report.text_format import CATEGORIES
 from outlast.web.charts import category_series, sparkline, stacked_chart
 from outlast.web.filters import choice_param, text_param, time_param
 from outlast.web.pages.overview import DAY, HALF_HOUR, group_lines
-from outlast.web.routing import (
-    PageData,
-    PageRequest,
-    PageRoute,
-    require,
-)
+from outlast.web.routing import PageData, PageRequest, PageRoute, require
 from outlast.web.task_view import masked_line
 
 _ORDERS = ("latest", "largest")

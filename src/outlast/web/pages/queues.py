@@ -3,11 +3,7 @@
 from outlast.ports.read_rows import TaskLine
 from outlast.ports.rows import QueueRow, Status, TaskFilter, WorkerRow
 from outlast.web.filters import paginate
-from outlast.web.routing import (
-    PageData,
-    PageRequest,
-    PageRoute,
-)
+from outlast.web.routing import PageData, PageRequest, PageRoute
 from outlast.web.task_view import masked_line
 
 # Rows: a page stays below 100 kB with all that it loads.

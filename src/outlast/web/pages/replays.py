@@ -9,13 +9,7 @@ from outlast.ports.triage import Replay
 from outlast.queue.masking import masked_text
 from outlast.report.dead_letters import Facet, filter_params, filter_text, replay_line
 from outlast.web.filters import dead_letter_filter
-from outlast.web.routing import (
-    FormPage,
-    PageData,
-    PageRequest,
-    PageRoute,
-    require,
-)
+from outlast.web.routing import FormPage, PageData, PageRequest, PageRoute, require
 
 MAX_LISTED = 50
 """How many replays, the newest, are listed and updated live."""

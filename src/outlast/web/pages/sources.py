@@ -18,12 +18,7 @@ from outlast.report.sources import (
 )
 from outlast.report.text_format import shortened
 from outlast.web.filters import choice_param, paginate, row_param, text_param
-from outlast.web.routing import (
-    PageData,
-    PageRequest,
-    PageRoute,
-    require,
-)
+from outlast.web.routing import PageData, PageRequest, PageRoute, require
 from outlast.web.task_view import mask_optional, masked_line
 
 _ROWS = 25

@@ -10,12 +10,7 @@ from outlast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
 from outlast.ports.store import Store
 from outlast.report.dead_letters import STATUS_TEXTS, blocked_reason
 from outlast.web.filters import choice_param, row_param, text_param
-from outlast.web.routing import (
-    PageData,
-    PageRequest,
-    PageRoute,
-    require,
-)
+from outlast.web.routing import PageData, PageRequest, PageRoute, require
 from outlast.web.task_view import audit_views, edit_views, mask_optional, masked_line, task_view
 
 GONE_MARK = "gone"

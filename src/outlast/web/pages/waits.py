@@ -9,11 +9,7 @@ from outlast.ports.read_rows import MOST_COUNTED
 from outlast.report.breakers import breakers_by_resource
 from outlast.units import rate_text
 from outlast.web.filters import paginate
-from outlast.web.routing import (
-    PageData,
-    PageRequest,
-    PageRoute,
-)
+from outlast.web.routing import PageData, PageRequest, PageRoute
 from outlast.web.task_view import masked_line
 
 # Rows: a page stays below 100 kB with all that it loads.
