@@ -103,7 +103,7 @@ def test_one_is_replayed_in_its_page(any_house, windows):
     letter = any_house.stage.letter_of(task)
     page = windows.page(any_house, path_to("dead_letter", dead_letter_id=letter))
     page.get_by_role("button", name="Replay").click()
-    page.wait_for_url(f"**{path_to('task', number=task)}")
+    page.wait_for_url(f"**{path_to('task', task_id=task)}")
     assert "replayed" in page.get_by_role("status").first.inner_text()
     assert status(any_house, task) is Status.QUEUED
     assert any_house.stage.app.store.dead_letter(letter) is None
@@ -204,7 +204,7 @@ def test_numbers_too_large_for_a_script_stay_exact(house, windows):
     assert page.evaluate("window.pwned") is None
 
 
-def test_a_task_that_waits_is_hurried_and_cancelled(any_house, windows):
+def test_a_task_that_waits_is_run_now_and_cancelled(any_house, windows):
     task = any_house.stage.enqueue("send_mail", to="soon@mail.test", delay=3600)
     page = windows.page(any_house, path_to("task", task_id=task))
     page.get_by_role("button", name="Run now").click()

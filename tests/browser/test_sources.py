@@ -51,7 +51,7 @@ def test_a_strip_tells_the_history_of_a_source(house, windows):
 def test_a_source_is_disabled_and_enabled_by_hand(house, windows):
     number = house.stage.source["healthy"]
     page = windows.page(house, path_to("source", source_id=number))
-    page.get_by_label("Reason").fill(f"moved {texts.MARKUP}")
+    page.get_by_label("Why", exact=True).fill(f"moved {texts.MARKUP}")
     windows.answers = [True]
     page.get_by_role("button", name="Disable").click()
     page.get_by_role("status").first.wait_for()

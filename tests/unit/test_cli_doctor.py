@@ -222,7 +222,7 @@ def test_a_lost_dead_letter_is_rebuilt_and_written_down(busy):
     assert busy.json("status")["counts"]["DISCARDED"] == 0
     (entry,) = [each for each in busy.json("audit") if each["action"] == "repair_counters"]
     assert "repair_counters" not in before
-    assert entry["subject"] == "books"
+    assert entry["subject"] == "counters"
     assert "@" in entry["who"]
 
 
