@@ -6,8 +6,8 @@ import pytest
 
 import outlast
 from outlast.errors import SchemaError
+from outlast.operations import InvalidValueError, Parameter, text_kind
 from outlast.operations.actions import OperationResult
-from outlast.operations.parameters import InvalidValueError, Parameter, text_kind
 from outlast.operations.table import Operation
 from outlast.web.access.hook import HookAccess
 from outlast.web.access.token_access import TokenAccess, Tokens

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.operations.parameters import MAX_SELECTED
+from outlast.operations import MAX_SELECTED
 from outlast.operations.table import OPERATIONS
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, MOST_COUNTED
 from outlast.web import dashboard, endpoints, filters, forms, headers, live, routing, server

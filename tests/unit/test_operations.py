@@ -8,9 +8,8 @@ from click.testing import CliRunner
 
 import outlast
 from outlast.cli import operations as commands
-from outlast.operations import table
+from outlast.operations import COUNT, WHY, InvalidValueError, Parameter, parse_values, table, text_kind
 from outlast.operations.actions import OperationResult
-from outlast.operations.parameters import COUNT, WHY, InvalidValueError, Parameter, parse_values, text_kind
 from outlast.operations.table import OPERATIONS, Operation, request_schema, response_schema
 from outlast.web.access.callers import Role
 from outlast.web.access.token_access import TokenAccess, Tokens

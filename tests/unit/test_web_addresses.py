@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from outlast.operations.parameters import InvalidValueError, parse_row
+from outlast.operations import InvalidValueError, parse_row
 from outlast.stores.counters import parse_cursor
 from outlast.web.forms import FormMediaTypeError, FormTooLargeError, read_form
 from outlast.web.routing import (

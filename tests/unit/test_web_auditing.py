@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 import pytest
 
 import outlast
+from outlast.operations import RESOURCE, ROW, WHY, Parameter, text_kind
 from outlast.operations.actions import OperationResult
-from outlast.operations.parameters import RESOURCE, ROW, WHY, Parameter, text_kind
 from outlast.operations.table import OPERATIONS, Operation, perform
 from outlast.web.access.callers import Role
 from outlast.web.access.token_access import TokenAccess, Tokens

@@ -37,6 +37,7 @@ _SHARED_MODULES = {
     "move": "db",
     "cooldowns": "operations",
     "breakers": "operations",
+    "audit": "operations",
 }  # of commands beside another one
 _COMMANDS = {
     name: (f"outlast.cli.{_SHARED_MODULES.get(name, name)}:{name}", line) for name, line in _HELP_LINES.items()

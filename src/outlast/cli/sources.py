@@ -41,7 +41,7 @@ from outlast.cli.source_views import (
     state_counts_text,
 )
 from outlast.decide.source_health import SourceState
-from outlast.operations.parameters import SOURCE, Parameter, parse_values
+from outlast.operations import SOURCE, Parameter, parse_values
 from outlast.ports.source_rows import NewSource
 from outlast.queue.audit import write_audit
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.errors import ConfigError
 from outlast.http.settings import host_of
-from outlast.operations.parameters import FILTERS, InvalidValueError, Values, filter_arguments
+from outlast.operations import FILTERS, InvalidValueError, Values, filter_arguments
 from outlast.ports.read_rows import FailureGroup
 from outlast.ports.rows import DeadLetter
 from outlast.ports.source_rows import Source, SourceChange

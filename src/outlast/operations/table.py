@@ -5,9 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.errors import ConfigError
-from outlast.operations import actions
-from outlast.operations.actions import OperationResult
-from outlast.operations.parameters import (
+from outlast.operations import (
     COUNT,
     DURATION,
     FILTERS,
@@ -23,9 +21,11 @@ from outlast.operations.parameters import (
     WHY,
     Parameter,
     Values,
+    actions,
     parse_values,
     text_kind,
 )
+from outlast.operations.actions import OperationResult
 from outlast.ports.rows import DeadLetterFilter
 from outlast.queue.audit import audit_disabled, write_audit
 from outlast.queue.dead_letters import audit_subject

@@ -21,8 +21,8 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from outlast.app import App
 from outlast.errors import ConfigError, PayloadError
+from outlast.operations import FILTERS, InvalidValueError
 from outlast.operations.actions import OperationResult
-from outlast.operations.parameters import FILTERS, InvalidValueError
 from outlast.operations.table import Operation, perform_texts, record_refusal
 from outlast.queue.masking import masked_text
 from outlast.web.access.callers import Caller, Role, get_caller

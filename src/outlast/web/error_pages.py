@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from outlast.errors import ConfigError, SchemaError
-from outlast.operations.parameters import InvalidValueError
+from outlast.operations import InvalidValueError
 from outlast.web.access.callers import TooManyAttemptsError, get_caller
 from outlast.web.endpoints import API_PREFIX, Endpoints, json_response
 from outlast.web.forms import FormMediaTypeError, FormTooLargeError

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from outlast.app import App
-from outlast.operations.parameters import (
+from outlast.operations import (
     FILTERS,
     ROW,
     InvalidValueError,

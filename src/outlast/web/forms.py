@@ -5,7 +5,7 @@ import json
 
 from starlette.requests import Request
 
-from outlast.operations.parameters import InvalidValueError
+from outlast.operations import InvalidValueError
 from outlast.web.routing import Form, check_text, parse_pairs
 
 MAX_FORM_BYTES = 1024 * 1024

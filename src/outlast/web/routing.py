@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from outlast.app import App
-from outlast.operations.parameters import InvalidValueError, parse_row
+from outlast.operations import InvalidValueError, parse_row
 
 T = TypeVar("T")
 PageData = Mapping[str, Any]

@@ -5,8 +5,8 @@ from shlex import quote
 from typing import Any
 from urllib.parse import urlencode
 
+from outlast.operations import PATCH, InvalidValueError
 from outlast.operations.actions import arguments_version
-from outlast.operations.parameters import PATCH, InvalidValueError
 from outlast.ports.read_rows import MAX_ROWS_SCANNED
 from outlast.ports.rows import DeadLetter, DeadLetterFilter
 from outlast.queue.masking import masked_text, masked_value

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 
 from outlast.app import App
-from outlast.operations.parameters import DIGEST_MARK, name_key
+from outlast.operations import DIGEST_MARK, name_key
 from outlast.ports.job_rows import Run, RunState, TargetRow, TargetStatus
 from outlast.ports.read_rows import MAX_ROWS_SCANNED
 from outlast.ports.read_rows import Page as Rows

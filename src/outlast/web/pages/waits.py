@@ -4,7 +4,7 @@ from collections import Counter
 
 from outlast.decide.breaker import BREAKER_OPEN
 from outlast.http.settings import host_of
-from outlast.operations.parameters import name_key
+from outlast.operations import name_key
 from outlast.ports.read_rows import MOST_COUNTED
 from outlast.report.breakers import breakers_by_resource
 from outlast.units import rate_text
