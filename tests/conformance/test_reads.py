@@ -246,6 +246,7 @@ def test_a_group_knows_its_tasks(store):
     assert store.failure_tasks("shared") == {"fetch": 2, "parse": 1}
     assert sum(store.failure_tasks("shared", limit=1).values()) == 1
     assert store.failure_tasks("nobody") == {}
+    assert store.tasks_by_group(["nobody", "shared"]) == {"nobody": {}, "shared": {"fetch": 2, "parse": 1}}
 
 
 def test_samples_and_flow_of_a_group(store, letters):

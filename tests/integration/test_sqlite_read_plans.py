@@ -93,6 +93,7 @@ LISTS = {
     "a group": lambda store: store.failure("h1"),
     "samples": lambda store: store.failure_samples("f1"),
     "tasks of a group": lambda store: store.failure_tasks("f1", limit=5),
+    "tasks of groups": lambda store: store.tasks_by_group(["f1", "f2"], limit=5),
     "flow of groups": lambda store: store.failure_flow(["h1", "f1"], window=3600, step=60),
     "nothing to roll up": lambda store: store.roll_up(),
     "letters until": lambda store: store.dead_letter_lines(DeadLetterFilter(until=MOMENT)),

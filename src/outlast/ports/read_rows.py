@@ -372,6 +372,9 @@ class Reads(Protocol):
     def failure_tasks(self, fingerprint: str, limit: int = 1000) -> dict[str, int]:
         """Return the number of failed attempts by task, among the last ones of a group; most failures first."""
 
+    def tasks_by_group(self, fingerprints: Sequence[str], limit: int = 100) -> dict[str, dict[str, int]]:
+        """Return the same for several groups, with at most `limit` attempts of each. The result has all groups."""
+
     def dead_letter_lines(self, filters: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
         """Return dead letters, newest first. Pass `Page.next` as ``before`` for the next page."""
 

@@ -1,5 +1,6 @@
 """The texts of the overview: its headline, the changes of the last hour, and the badges of the menu."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -171,6 +172,7 @@ class ChangeLine(NamedTuple):
         detail: Details, such as the message of a failure; may be empty.
         page: Name of the page that shows more.
         params: Filter of that page.
+        times: How often it happened; `at` is the last time.
     """
 
     at: datetime | None
@@ -179,17 +181,23 @@ class ChangeLine(NamedTuple):
     detail: str
     page: str
     params: Mapping[str, Any]
+    times: int = 1
 
 
 def recent_changes(pulse: Pulse, most: int = 12) -> list[ChangeLine]:
     """Return the changes of the last hour: first those in the counts, then single events, newest first.
+
+    Events with the same sentence share one line.
 
     Args:
         pulse: The pulse of the last hour.
         most: Most sentences to return.
     """
     events = sorted(_change_lines(_deduplicate(pulse.changes)), key=lambda line: line.at or pulse.at, reverse=True)
-    return [*_count_lines(pulse), *events][:most]
+    times = Counter(line.text for line in events)
+    newest = {line.text: line for line in reversed(events)}
+    lines = [newest[text]._replace(times=number) for text, number in times.items()]
+    return [*_count_lines(pulse), *lines][:most]
 
 
 def _count_lines(pulse: Pulse) -> Iterable[ChangeLine]:

@@ -1,5 +1,6 @@
 """Numbers, times, categories and store locations as people read them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -68,6 +69,11 @@ def shortened(text: str, limit: int) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """Return a number and what it counts: ``1 worker``, ``2 workers``, ``2 retries``."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def group_title(error_type: str, tasks: Sequence[str]) -> str:
+    """Return the title of a group of failures: ``TimeoutError in scrape``, ``TimeoutError in 2 tasks``."""
+    return f"{error_type or 'Failure'} in {tasks[0] if len(tasks) == 1 else counted(len(tasks), 'task')}"
 
 
 def ago(at: datetime, now: datetime) -> str:

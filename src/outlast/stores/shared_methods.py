@@ -357,7 +357,16 @@ class SharedReads:
 
     def failure_tasks(self, fingerprint: str, limit: int = 1000) -> dict[str, int]:
         """Return the number of failed attempts by task, among the last ones of a group."""
-        return dict(self.db.fetch("failure_tasks", {"fingerprint": fingerprint, "limit": limit}))
+        return self.tasks_by_group([fingerprint], limit)[fingerprint]
+
+    def tasks_by_group(self, fingerprints: Sequence[str], limit: int = 100) -> dict[str, dict[str, int]]:
+        """Return the number of failed attempts by task, among the last ones of each of these groups."""
+        found: dict[str, dict[str, int]] = {each: {} for each in fingerprints}
+        for fingerprint, task_type, size in self.db.fetch(
+            "failure_tasks", {"fingerprints": list(found), "limit": limit}
+        ):
+            found[fingerprint][task_type] = size
+        return found
 
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource."""

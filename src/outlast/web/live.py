@@ -166,10 +166,7 @@ class LiveReader:
         if self.stale() or not any(map(is_replay_view, views)):
             self.replays = None  # out of date
         if pulse is None or self.stale() or self._pulse_is_next or not self._read_between_pulses(store, pulse, views):
-            step = min(
-                [LIVE_RANGES[view].step for view in views if view in LIVE_RANGES], default=LIVE_RANGES["overview"].step
-            )
-            self.pulse = pulse = store.pulse(window=PULSE_WINDOW, step=max(step, PULSE_STEP))
+            self.pulse = pulse = store.pulse(window=PULSE_WINDOW, step=PULSE_STEP)  # of which each range takes sums
             self._pulse_at, self._pulse_is_next = monotonic(), False
         return pulse
 

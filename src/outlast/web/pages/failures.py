@@ -41,7 +41,7 @@ def _read_failures(request: PageRequest) -> PageData:
     page = store.failures(criteria)
     names = [group.fingerprint for group in page.rows]
     flows = store.failure_flow(names, window=DAY, step=HALF_HOUR) if names else {}
-    lines = group_lines(page.rows, flows, now)
+    lines = group_lines(page.rows, flows, store.tasks_by_group(names) if names else {}, now)
     params = {name: query[name] for name in _FILTER_PARAMS if name in query}
     limits = (("since", criteria.since), ("until", criteria.until))
     times = {name: form_time(at) for name, at in limits if at is not None}
@@ -65,7 +65,8 @@ def _read_failure(request: PageRequest) -> PageData:
     group = require(store.failure(fingerprint), f"failure group {fingerprint:.100} does not exist")
     now = store.now()
     points = store.failure_flow([fingerprint], window=DAY, step=HALF_HOUR).get(fingerprint, [])
-    (line,) = group_lines([group], {fingerprint: points}, now)
+    tasks = store.failure_tasks(fingerprint)
+    (line,) = group_lines([group], {fingerprint: points}, {fingerprint: tasks}, now)
     samples = store.failure_samples(fingerprint, _SAMPLES)
     steps = steps_of(now, DAY, HALF_HOUR)
     series = category_series({group.error_category: series_of(points, steps, HALF_HOUR)}, "dead_letters")
@@ -78,7 +79,7 @@ def _read_failure(request: PageRequest) -> PageData:
         "traceback": masked_text(next((sample.traceback for sample in samples if sample.traceback), "")),
         "message": masked_text(samples[0].error_message) if samples else line.error_message,
         "samples": [_attempt_sample(sample) for sample in samples],
-        "tasks": store.failure_tasks(fingerprint),
+        "tasks": tasks,
         "_trend": stacked_chart("trend", "Failures in the last 24 hours", linked, steps, HALF_HOUR),
         "_other": len({sample.task_id for sample in samples}),
     }

@@ -8,6 +8,7 @@ from outlast.ports.store import Store
 from outlast.ports.triage import Replay
 from outlast.queue.masking import masked_text
 from outlast.report.dead_letters import Facet, filter_params, filter_text, replay_line
+from outlast.report.text_format import group_title
 from outlast.web.filters import dead_letter_filter
 from outlast.web.routing import FormPage, PageData, PageRequest, PageRoute, require
 
@@ -71,15 +72,18 @@ def read_replay(request: PageRequest) -> PageData:
     return {
         "replay": replay_line(replay, masked_text),
         "workers": _alive_workers(store),
-        "cause": _group_title(store, replay.which.fingerprint),
+        "cause": _cause(store, replay.which),
         "bad_task": store.canaries(replay.id).dead,
     }
 
 
-def _group_title(store: Store, fingerprint: str | None) -> str:
-    """Return the title of a group of failures; empty if there is none."""
-    group = store.failure(fingerprint) if fingerprint else None
-    return f"{group.error_type or 'Failure'} in {group.task_type}" if group else ""
+def _cause(store: Store, criteria: DeadLetterFilter) -> str:
+    """Return the title of the group of failures that a filter names; empty if it names none."""
+    group = store.failure(criteria.fingerprint) if criteria.fingerprint else None
+    if group is None:
+        return ""
+    tasks = [criteria.task_type] if criteria.task_type else list(store.failure_tasks(group.fingerprint))
+    return group_title(group.error_type, tasks or [group.task_type])
 
 
 def _find_replay(request: PageRequest) -> Replay:
@@ -96,6 +100,10 @@ def read_new(request: PageRequest) -> PageData:
     arguments = _filter_arguments(criteria._replace(before=before))
     found = request.app.dead_letters.dry_run(**arguments) if newest or criteria.before else None
     groups = store.groups(criteria._replace(before=before, limit=_GROUPS)) if found else []
+    by_group = store.tasks_by_group([each.fingerprint for each in groups]) if groups else {}
+    names = {each.fingerprint: [criteria.task_type or each.task_type] for each in groups}
+    if criteria.task_type is None:
+        names |= {fingerprint: list(tasks) for fingerprint, tasks in by_group.items() if tasks}
     return {
         "total": found.total if found else 0,
         "groups": [each._replace(error_message=masked_text(each.error_message)) for each in groups],
@@ -105,8 +113,9 @@ def read_new(request: PageRequest) -> PageData:
         "given": filter_params(criteria),
         "before": before,
         "what": filter_text(filter_params(criteria)),
-        "cause": _group_title(store, criteria.fingerprint),
+        "cause": _cause(store, criteria),
         "workers": _alive_workers(store),
+        "_titles": [group_title(each.error_type, names[each.fingerprint]) for each in groups],
     }
 
 

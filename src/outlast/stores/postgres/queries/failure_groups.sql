@@ -166,15 +166,16 @@ WHERE (fingerprint, id) >= (%(fingerprint)s, 0) AND (fingerprint, id) <= (%(fing
 ORDER BY fingerprint DESC, id DESC LIMIT %(limit)s
 
 -- name: failure_tasks
--- The tasks of the newest attempts of the group; row comparisons as in failure_samples.
-SELECT task_type, count(*)
-FROM (
+-- The tasks of the newest attempts of each group; row comparisons as in failure_samples.
+SELECT wanted, task_type, count(*)
+FROM unnest(%(fingerprints)s::text[]) AS wanted
+CROSS JOIN LATERAL (
     SELECT task_id FROM {schema}task_attempts
-    WHERE (fingerprint, id) >= (%(fingerprint)s, 0) AND (fingerprint, id) <= (%(fingerprint)s, 9223372036854775807)
+    WHERE (fingerprint, id) >= (wanted, 0) AND (fingerprint, id) <= (wanted, 9223372036854775807)
     ORDER BY fingerprint DESC, id DESC LIMIT %(limit)s
 ) AS newest
 JOIN {schema}task_queue ON task_queue.id = newest.task_id
-GROUP BY task_type ORDER BY 2 DESC, 1
+GROUP BY 1, 2 ORDER BY 3 DESC, 2
 
 -- name: mark_group
 -- Values that are not given stay.

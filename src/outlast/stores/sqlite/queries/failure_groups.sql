@@ -103,14 +103,15 @@ SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
 FROM task_attempts INDEXED BY task_attempts_groups WHERE fingerprint = :fingerprint ORDER BY id DESC LIMIT :limit
 
 -- name: failure_tasks
--- The tasks of the newest attempts of the group; reading all of them would cost as much as the group is large.
-SELECT task_type, count(*)
-FROM (
-    SELECT task_id FROM task_attempts INDEXED BY task_attempts_groups
-    WHERE fingerprint = :fingerprint ORDER BY id DESC LIMIT :limit
-) AS newest
-JOIN task_queue ON task_queue.id = newest.task_id
-GROUP BY task_type ORDER BY 2 DESC, 1
+-- The tasks of the newest attempts of each group; reading all of them would cost as much as the group is large.
+SELECT wanted.value, task_type, count(*)
+FROM json_each(:fingerprints) AS wanted
+CROSS JOIN task_attempts ON task_attempts.id IN (
+    SELECT id FROM task_attempts AS newest INDEXED BY task_attempts_groups
+    WHERE newest.fingerprint = wanted.value ORDER BY id DESC LIMIT :limit
+)
+CROSS JOIN task_queue ON task_queue.id = task_attempts.task_id
+GROUP BY 1, 2 ORDER BY 3 DESC, 2
 
 -- name: add_failure_group
 -- The first failure of a cause creates its group; the counts come with the deltas.

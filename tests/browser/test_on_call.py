@@ -1,0 +1,170 @@
+"""What the dashboard says while something is wrong: no contradictions, no empty charts, and a way on from every page."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+import outlast
+from browser.house import House
+from browser.stage import Stage, _minutes_ago
+from browser.views import path_to
+from outlast import errors
+from outlast.ports.read_rows import FailureFilter
+from outlast.ports.source_rows import NewSource
+
+WIDE = 1440
+_ONCE = outlast.RetryPolicy(max_attempts=1)
+
+
+def _refuse() -> None:
+    raise errors.ResourceNotFoundError("404 Not Found: the page is gone")
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A dashboard on a store in which nothing has happened yet, with two tasks that fail for one reason."""
+    logging.getLogger("outlast").setLevel(logging.CRITICAL)
+    app = outlast.App(f"sqlite:///{tmp_path / 'small.db'}")
+    app.store.create_schema()
+
+    @app.task(policy=_ONCE)
+    def fetch(url: str) -> None:
+        _refuse()
+
+    @app.task(policy=_ONCE)
+    def parse(url: str) -> None:
+        _refuse()
+
+    @app.task
+    def greet() -> None: ...
+
+    house = House.opened(Stage(app))
+    yield house
+    house.close()
+    logging.getLogger("outlast").setLevel(logging.NOTSET)
+
+
+def bars(page) -> int:
+    return page.locator("#main figure a rect").count()
+
+
+def current_range(page) -> str:
+    return page.locator(".range [aria-current]").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"), [(1, "10 minutes"), (28, "1 hour"), (300, "24 hours"), (3000, "7 days")]
+)
+def test_the_overview_begins_with_the_smallest_range_that_shows_something(small, windows, minutes, expected):
+    with _minutes_ago(minutes):
+        small.stage.fail("fetch")
+    page = windows.page(small, "/", width=WIDE)
+    assert current_range(page) == expected
+    assert bars(page) > 0
+
+
+def test_a_store_without_any_activity_shows_ten_minutes(small, windows):
+    page = windows.page(small, "/", width=WIDE)
+    assert current_range(page) == "10 minutes"
+
+
+def test_a_second_page_does_not_change_the_steps_of_the_chart(small, windows):
+    for minutes in (5, 4, 3, 2):
+        with _minutes_ago(minutes):
+            small.stage.fail("fetch")
+            small.stage.fail("fetch")
+    windows.page(small, path_to("tasks"), fresh=True, width=WIDE).wait_for_selector("[data-live-state=on]")
+    page = windows.page(small, path_to("overview", {"range": "10m"}), width=WIDE)
+    drawn = bars(page)
+    page.evaluate(
+        """() => { window.seen = [];
+        new MutationObserver(() => window.seen.push(document.querySelectorAll("#main figure a rect").length))
+            .observe(document.querySelector("main"), {childList: true, subtree: true}); }"""
+    )
+    small.stage.fail("parse")
+    page.wait_for_function(f"() => document.querySelectorAll('#main figure a rect').length > {drawn}")
+    assert min(page.evaluate("window.seen")) >= drawn
+
+
+def test_tasks_that_wait_without_a_worker_are_red_and_not_called_nothing(small, windows):
+    small.stage.enqueue("greet")
+    small.stage.enqueue("greet")
+    page = windows.page(small, "/", width=WIDE)
+    assert page.locator(".status.k-bad h1").inner_text() == "No worker is alive: 2 tasks wait"
+    waits = page.locator("[data-part=waits]")
+    assert "2 tasks wait for a worker; none is alive." in waits.inner_text()
+    assert "Nothing waits" not in waits.inner_text()
+    assert page.locator(".tile.k-bad", has_text="Oldest ready task").count() == 1
+    page.goto(small.at(path_to("queues")))
+    assert page.locator(".notice.k-bad", has_text="No live worker serves").count() == 1
+    assert page.locator(".tile.k-bad", has_text="Workers").count() == 1
+
+
+def test_a_group_of_several_tasks_lists_them_and_can_be_replayed_for_one_of_them(small, windows):
+    small.stage.fail("fetch")
+    small.stage.fail("parse")
+    small.stage.fail("parse")
+    page = windows.page(small, "/", width=WIDE)
+    row = page.get_by_role("row", name="ResourceNotFoundError in 2 tasks")
+    assert "parse, fetch" in row.inner_text()
+    row.get_by_role("link", name="ResourceNotFoundError in 2 tasks").click()
+    page.wait_for_url("**/failures/*")
+    assert page.get_by_role("heading", level=1).inner_text() == "ResourceNotFoundError in 2 tasks"
+    page.get_by_role("listitem").filter(has_text="parse").get_by_role("link", name="Replay only these").click()
+    page.wait_for_url("**/replays/new?**task=parse*")
+    assert page.get_by_role("heading", level=1).inner_text() == "Replay 2 dead letters"
+    assert "ResourceNotFoundError in parse" in page.locator("main").inner_text()
+    page.get_by_role("button", name="Replay 2 dead letters").click()
+    page.wait_for_url("**/replays/*")
+    (replay,) = small.stage.app.dead_letters.replays()
+    assert (replay.which.task_type, replay.total) == ("parse", 2)
+
+
+def test_a_source_whose_failures_do_not_count_is_not_green(small, windows):
+    (source,) = small.stage.app.sources.add_many([NewSource("https://down.test/feed", "feed")])
+    for _ in range(35):
+        small.stage.app.sources.record_failure(source.id, errors.TemporaryAPIError("503 Service Unavailable"))
+    for path in (path_to("sources"), path_to("source", number=source.id)):
+        page = windows.page(small, path, width=WIDE)
+        badge = page.locator("#main .badge", has_text="failing").first
+        assert "k-warn" in badge.get_attribute("class")
+        assert page.locator("#main .badge.k-ok", has_text="healthy").count() == 0
+        assert "never answered, 35 failed" in page.locator("main").inner_text()
+
+
+def test_the_same_change_is_shown_once_with_how_often_and_when_last(small, windows):
+    @small.stage.app.job("nightly", max_failure_rate=0.5, policy=_ONCE)
+    def nightly(context: Any, target: str) -> None: ...
+
+    for _ in range(4):
+        nightly.run(["one"], concurrency=1)
+    page = windows.page(small, "/", width=WIDE)
+    lines = page.locator("[data-part=changes] li", has_text="nightly").all_inner_texts()
+    assert len(lines) == 1
+    assert lines[0].startswith("Run of job nightly done with exit code 0. ×4, last ")
+
+
+def test_the_message_of_an_http_error_has_no_link_to_an_encyclopedia(small, windows):
+    import httpx
+
+    @small.stage.app.task(policy=_ONCE)
+    def download(url: str) -> None:
+        httpx.Response(404, request=httpx.Request("GET", "https://shop.test/gone")).raise_for_status()
+
+    small.stage.fail("download")
+    (group,) = small.stage.app.store.failures(FailureFilter(task_type="download")).rows
+    page = windows.page(small, path_to("failure", fingerprint=group.fingerprint), width=WIDE)
+    shown = page.locator(".page-head").inner_text()
+    assert "Client error '404 Not Found' for url 'https://shop.test/gone'" in shown
+    assert "For more information" not in shown
+
+
+def test_a_page_that_does_not_exist_leads_back(small, windows):
+    windows.expected = ("404",)
+    page = windows.page(small, "/no/such/page", width=WIDE)
+    page.get_by_role("link", name="Go to the overview").click()
+    page.wait_for_url(f"{small.url}/")
+    assert page.get_by_role("heading", level=1).count() == 1
