@@ -94,6 +94,8 @@ LISTS = {
     "samples": lambda store: store.failure_samples("f1"),
     "tasks of a group": lambda store: store.failure_tasks("f1", limit=5),
     "tasks of groups": lambda store: store.tasks_by_group(["f1", "f2"], limit=5),
+    "a sample of what ended": lambda store: store.finished_sample(window=1e9, most=50),
+    "marks": lambda store: store.chart_marks(window=1e9),
     "flow of groups": lambda store: store.failure_flow(["h1", "f1"], window=3600, step=60),
     "nothing to roll up": lambda store: store.roll_up(),
     "letters until": lambda store: store.dead_letter_lines(DeadLetterFilter(until=MOMENT)),

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from outlast.ports.rows import Attempt, DeadLetterFilter, Reason, Status, TaskFilter
+from outlast.ports.rows import Attempt, DeadLetterFilter, FinishedSample, Reason, Status, TaskFilter
 
 __all__ = [
     "MOST_COUNTED",
@@ -159,6 +159,7 @@ class FailureGroup(NamedTuple):
         acknowledged_at: When somebody acknowledged it. A later failure reopens the group.
         acknowledged_by: Who acknowledged it.
         snoozed_until: No alerts before this time.
+        snoozed_by: Who snoozed it.
     """
 
     fingerprint: str
@@ -174,6 +175,7 @@ class FailureGroup(NamedTuple):
     acknowledged_at: datetime | None = None
     acknowledged_by: str = ""
     snoozed_until: datetime | None = None
+    snoozed_by: str = ""
 
     def standing(self, now: datetime) -> str:
         """Return ``open``, ``acknowledged`` or ``snoozed``."""
@@ -320,6 +322,8 @@ class BreakerOpening(NamedTuple):
 
 MAX_ROWS_SCANNED = 3000
 """Rows that are scanned for one page."""
+MOST_SAMPLED = 10_000
+"""Tasks that are read for durations and latencies."""
 SILENT_AFTER = 60.0
 """Seconds without a report after which a process without a lease counts as gone."""
 
@@ -383,6 +387,15 @@ class Reads(Protocol):
 
     def task_lines(self, filters: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
         """Return tasks, newest first. Pass `Page.next` as ``before`` for the next page."""
+
+    def finished_sample(self, *, window: float, task_type: str | None = None, most: int = MOST_SAMPLED) -> FinishedSample:
+        """Return tasks that were created within a window and have ended, spread evenly over it.
+
+        Args:
+            window: Length of the window in seconds, back from now.
+            task_type: Only this task.
+            most: Most tasks that are read, whether or not they have ended and match.
+        """
 
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource, counted up to `MOST_COUNTED`."""

@@ -309,13 +309,18 @@ class DeadLetter(NamedTuple):
 
 
 class TaskFilter(NamedTuple):
-    """Selects tasks for a list, newest first."""
+    """Selects tasks for a list, newest first.
+
+    Attributes:
+        text: The unique key, or part of the arguments ignoring case; what is masked there matches nothing.
+    """
 
     status: Status | None = None
     queue: str | None = None
     task_type: str | None = None
     before: int | None = None
     limit: int = 50
+    text: str | None = None
 
 
 class DeadLetterFilter(NamedTuple):
@@ -387,6 +392,51 @@ class QueueRow(NamedTuple):
     scheduled: int
     running: int
     parked: int
+
+
+class PeriodicRow(NamedTuple):
+    """A periodic task as the store knows it, also one of another program.
+
+    Attributes:
+        last_run_at: When it was enqueued last; None before the first time.
+        last_task: Id of the task of its last run; None if unknown.
+        last_status: Status of that task; None if the task was pruned.
+    """
+
+    name: str
+    next_run_at: datetime
+    last_run_at: datetime | None
+    paused: bool
+    last_task: int | None
+    last_status: Status | None
+
+
+class FinishedTask(NamedTuple):
+    """A task of a sample: how it ended, and when its last attempt was due, started and ended.
+
+    Attributes:
+        status: ``DONE`` or ``FAILED``.
+        due_at: When its last attempt was due.
+        started_at: When its last attempt started; None if that is unknown.
+    """
+
+    task_type: str
+    status: Status
+    due_at: datetime
+    started_at: datetime | None
+    ended_at: datetime
+
+
+class FinishedSample(NamedTuple):
+    """Finished tasks of a range of time.
+
+    Attributes:
+        tasks: The tasks, oldest first.
+        stride: Every which task was read; 1 if all were.
+    """
+
+    tasks: list[FinishedTask]
+    stride: int
 
 
 class Cooldown(NamedTuple):

@@ -18,6 +18,7 @@ from outlast.ports.rows import (
     Enqueued,
     Group,
     NewTask,
+    PeriodicRow,
     QueueRow,
     Rescued,
     SettleAndClaim,
@@ -323,8 +324,20 @@ class Periodic(Protocol):
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:
         """Register periodic tasks by name, with the seconds until the first run. A known one keeps its next time."""
 
+    def periodic(self) -> list[PeriodicRow]:
+        """Return all registered periodic tasks, ordered by name."""
+
+    def pause_periodic(self, name: str, *, paused: bool, seconds: float | None = None) -> bool:
+        """Pause or resume a periodic task for all workers; return whether it is registered.
+
+        Args:
+            name: Name of the periodic task.
+            paused: Whether it is paused from now on.
+            seconds: Seconds from now until the next run; None keeps it.
+        """
+
     def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
-        """Return the periodic tasks that are due, each with its due time."""
+        """Return the periodic tasks that are due and not paused, each with its due time."""
 
     def run_periodic(
         self, name: str, due: datetime, seconds: float, task: NewTask, *, wait: bool = False

@@ -160,6 +160,25 @@ class AuditEntry(NamedTuple):
     reason: str
 
 
+MARK_RETENTION = 90 * 86400.0
+"""Seconds for which marks of the charts are kept."""
+
+
+class ChartMark(NamedTuple):
+    """An event that somebody marked on the charts.
+
+    Attributes:
+        kind: ``deploy``.
+        text: What happened, such as a version.
+    """
+
+    id: int
+    at: datetime
+    kind: str
+    text: str
+    who: str
+
+
 class TriageStore(Protocol):
     """Triage of dead letters and failure groups."""
 
@@ -264,6 +283,12 @@ class TriageStore(Protocol):
         self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
     ) -> list[AuditEntry]:
         """Return recorded manual actions, newest first."""
+
+    def add_chart_mark(self, kind: str, text: str, who: str) -> int:
+        """Mark an event on the charts; return its id. Marks older than `MARK_RETENTION` are deleted."""
+
+    def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
+        """Return the marks of the last `window` seconds, newest first."""
 
     def count_rows(self) -> dict[str, int]:
         """Count the rows: return the number of tasks by status, and ``dead_letters``, without the counters."""

@@ -16,7 +16,10 @@ from outlast.ports.rows import (
     Cooldown,
     DeadLetter,
     DeadLetterFilter,
+    FinishedSample,
+    FinishedTask,
     Group,
+    PeriodicRow,
     QueueRow,
     Settlement,
     Task,
@@ -182,6 +185,10 @@ class SharedFlowControl:
     def queues(self) -> list[QueueRow]:
         """Return the queues that have tasks or are paused."""
         return self.db.select(QueueRow, "queues")
+
+    def periodic(self) -> list[PeriodicRow]:
+        """Return all registered periodic tasks, ordered by name."""
+        return self.db.select(PeriodicRow, "list_periodic")
 
     def cooldowns(self) -> list[Cooldown]:
         """Return the cooldowns that run now."""
@@ -367,6 +374,12 @@ class SharedReads:
         ):
             found[fingerprint][task_type] = size
         return found
+
+    def _finished_sample(self, values: Mapping[str, Any], task_type: str | None, most: int) -> FinishedSample:
+        """Return a sample of finished tasks; `values` say of which window."""
+        rows = self.db.fetch("sample_finished", {**values, "task_type": task_type, "most": most})
+        tasks = [self.db.read_row(FinishedTask, row[2:]) for row in rows]
+        return FinishedSample(tasks, int(rows[0][1]) if rows else 1)
 
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from outlast.ports.read_rows import (
     MAX_ROWS_SCANNED,
     MOST_COUNTED,
+    MOST_SAMPLED,
     SILENT_AFTER,
     DeadLetterLine,
     FailureFilter,
@@ -17,9 +18,9 @@ from outlast.ports.read_rows import (
     Pulse,
     TaskLine,
 )
-from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
+from outlast.ports.rows import DeadLetterFilter, FinishedSample, Status, TaskFilter
 from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse
-from outlast.stores.filters import by_filter
+from outlast.stores.filters import by_filter, task_shows
 from outlast.stores.postgres.connection import PostgresDatabase, read_row
 from outlast.stores.shared_methods import SharedReads
 
@@ -125,6 +126,10 @@ class PostgresReads(SharedReads):
         if has_nul(values):
             return Page([], None, 0)
         values |= scan_bounds(filters.limit, look)
+        if filters.text is not None:
+            rows = self.db.fetch("search_tasks", search_values(values) | {"exact": filters.text})
+            shown = [(*row[:2], row[2] and task_shows(*row[-2:], filters.text), *row[3:-2]) for row in rows]
+            return read_page(shown, filters.limit, look, _id_text, _read_task_line)
         if filters.status in _LIVE_STATEMENTS:
             rows = self.db.fetch(_LIVE_STATEMENTS[filters.status], values)
             if rows[0][0] <= look:
@@ -159,6 +164,12 @@ class PostgresReads(SharedReads):
             lambda row: format_cursor(row[by], row[2]),
             lambda row: read_row(FailureGroup, row[2:]),
         )
+
+    def finished_sample(
+        self, *, window: float, task_type: str | None = None, most: int = MOST_SAMPLED
+    ) -> FinishedSample:
+        """Return tasks of a window that have ended."""
+        return self._finished_sample({"window": float(window)}, task_type, most)
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step."""

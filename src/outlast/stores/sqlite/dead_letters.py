@@ -9,7 +9,16 @@ from typing import Any
 
 from outlast.ports.read_rows import FailureGroup, FlowEvent
 from outlast.ports.rows import DeadLetterFilter, Status
-from outlast.ports.triage import AuditEntry, Canaries, NewReplay, Replay, ReplayState, ReplayStep
+from outlast.ports.triage import (
+    MARK_RETENTION,
+    AuditEntry,
+    Canaries,
+    ChartMark,
+    NewReplay,
+    Replay,
+    ReplayState,
+    ReplayStep,
+)
 from outlast.stores.counters import CounterDelta, counted_statuses, event_totals, status_counts, take_matching
 from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta, write_filter
 from outlast.stores.shared_methods import SharedDeadLetters
@@ -227,6 +236,20 @@ class SqliteDeadLetters(SharedDeadLetters):
             name = "list_audit_entries_by_action"
         values = {"subject": subject, "action": action, "before": MAX_ID if before is None else before, "limit": limit}
         return self.db.select(AuditEntry, name, values)
+
+    def add_chart_mark(self, kind: str, text: str, who: str) -> int:
+        """Mark an event on the charts."""
+        values = bind({"kind": kind, "text": text, "who": who}) | {"before": ms_ago(MARK_RETENTION)}
+
+        def work(connection: Connection) -> int:
+            execute(connection, "prune_chart_marks", values)
+            return execute(connection, "add_chart_mark", values).lastrowid or 0
+
+        return self.db.write(work)
+
+    def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
+        """Return the newest marks."""
+        return self.db.select(ChartMark, "list_chart_marks", {"since": ms_ago(window), "limit": limit})
 
     def count_rows(self) -> dict[str, int]:
         """Count the tasks by status, and the dead letters."""

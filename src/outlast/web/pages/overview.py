@@ -62,6 +62,7 @@ class GroupLine(NamedTuple):
     acknowledged_at: datetime | None
     acknowledged_by: str
     snoozed_until: datetime | None
+    snoozed_by: str
     standing: str
     trend: tuple[int, ...]
     tasks: tuple[str, ...]

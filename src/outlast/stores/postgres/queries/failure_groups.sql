@@ -5,7 +5,7 @@
 -- part: group_columns
 known.fingerprint, known.task_type, error_type, error_category, error_message, first_seen,
     greatest(last_seen, recent.seen), (known.failures + recent.failures)::bigint, (known.dead + recent.dead)::bigint,
-    note, acknowledged_at, acknowledged_by, snoozed_until
+    note, acknowledged_at, acknowledged_by, snoozed_until, snoozed_by
 
 -- part: recent_deltas
 -- Counters that are not rolled up yet.
@@ -183,6 +183,11 @@ UPDATE {schema}failure_groups
 SET note = coalesce(%(note)s::text, note),
     acknowledged_at = CASE %(acknowledged)s::boolean WHEN true THEN now() WHEN false THEN NULL ELSE acknowledged_at END,
     acknowledged_by = CASE %(acknowledged)s::boolean WHEN true THEN %(who)s WHEN false THEN '' ELSE acknowledged_by END,
+    snoozed_by = CASE
+        WHEN %(snooze)s::float8 IS NULL THEN snoozed_by
+        WHEN %(snooze)s::float8 > 0 THEN %(who)s
+        ELSE ''
+    END,
     snoozed_until = CASE
         WHEN %(snooze)s::float8 IS NULL THEN snoozed_until
         WHEN %(snooze)s::float8 > 0 THEN now() + make_interval(secs => %(snooze)s::float8)

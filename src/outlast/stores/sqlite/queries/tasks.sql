@@ -22,6 +22,7 @@ SELECT id,
     (:status IS NULL OR status = :status)
     AND (:queue IS NULL OR queue = :queue)
     AND (:task_type IS NULL OR task_type = :task_type)
+    AND CASE WHEN :text IS NULL THEN 1 ELSE shows(unique_key, parameters, :text) END
 FROM task_queue WHERE id < :before ORDER BY id DESC
 
 -- name: scan_failed_tasks
@@ -125,3 +126,31 @@ SELECT name, max(paused), sum(ready), sum(scheduled), sum(running), sum(parked) 
     SELECT queue, 0, 0, 0, 0, count(*) FROM task_queue INDEXED BY task_queue_parked WHERE status = 'PARKED' GROUP BY queue
 )
 GROUP BY name ORDER BY name
+
+-- part: is_middle_early
+(SELECT created_at FROM task_queue WHERE id >= low + (high - low) / 2 ORDER BY id LIMIT 1) < :since
+
+-- name: sample_finished
+-- Reads at most :most rows, however many there are: ids are in the order of creation, so the window is a range of them
+-- (found by bisection), of which every n-th is read.
+WITH RECURSIVE bisection (low, high) AS (
+    SELECT coalesce((SELECT min(id) FROM task_queue), 1), coalesce((SELECT max(id) FROM task_queue), 0) + 1
+    UNION ALL
+    SELECT CASE WHEN {is_middle_early} THEN low + (high - low) / 2 + 1 ELSE low END,
+        CASE WHEN {is_middle_early} THEN high ELSE low + (high - low) / 2 END
+    FROM bisection WHERE low < high
+),
+bounds (low, high, stride) AS MATERIALIZED (
+    SELECT max(low), max(high) - 1, (max(high) - 1 - max(low)) / :most + 1 FROM bisection
+),
+picks (id) AS (
+    SELECT low FROM bounds WHERE low <= high
+    UNION ALL
+    SELECT picks.id + stride FROM picks CROSS JOIN bounds WHERE picks.id + stride <= high
+)
+SELECT DISTINCT task_queue.id, stride, task_type, status, next_run_after, started_at, coalesce(finished_at, failed_at)
+FROM picks CROSS JOIN bounds
+CROSS JOIN task_queue ON task_queue.id = (SELECT id FROM task_queue WHERE id >= picks.id ORDER BY id LIMIT 1)
+WHERE status IN ('DONE', 'FAILED') AND coalesce(finished_at, failed_at) IS NOT NULL
+    AND (:task_type IS NULL OR task_type = :task_type)
+ORDER BY task_queue.id
