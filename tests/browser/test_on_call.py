@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -168,3 +169,84 @@ def test_a_page_that_does_not_exist_leads_back(small, windows):
     page.get_by_role("link", name="Go to the overview").click()
     page.wait_for_url(f"{small.url}/")
     assert page.get_by_role("heading", level=1).count() == 1
+
+
+def test_periodic_tasks_are_listed_with_their_last_run_and_outcome(house, windows):
+    page = windows.page(house, path_to("periodic"), width=WIDE)
+    paused = page.get_by_role("row", name="refresh_prices").inner_text()
+    assert "paused" in paused
+    assert "done" in paused
+    assert "when resumed" in paused
+    failed = page.locator("tr[data-row]", has_text="periodic").filter(has_text="failed")
+    failed.get_by_role("link", name="failed").click()
+    page.wait_for_url("**/tasks/*")
+    assert "the mail server did not answer" in page.locator("main").inner_text()
+
+
+def test_tasks_are_found_by_id_unique_key_and_arguments_but_not_by_a_secret(small, windows):
+    @small.stage.app.task
+    def login(user: str, password: str) -> None: ...
+
+    secret = "hunter2-hunter2-hunter2"
+    number = login.enqueue(user="ada", password=secret).id
+    keyed = login.options(unique_key="ada:1").enqueue(user="bob", password=secret).id
+    page = windows.page(small, path_to("tasks"), width=WIDE)
+    for text, found in ((str(number), [number]), ('"user":"ADA"', [number]), ("ada:1", [keyed]), (secret, [])):
+        page.get_by_role("searchbox", name="Task id, unique key or part of the arguments").fill(text)
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        titles = page.locator("tr[data-row] a[data-open]").all_inner_texts()
+        assert titles == [f"login #{each}" for each in found], text
+
+
+def test_the_performance_of_each_task_is_shown(house, windows):
+    page = windows.page(house, path_to("performance"), width=WIDE)
+    assert bars(page) > 0
+    row = page.get_by_role("row", name="fetch_page")
+    assert "p95" in row.inner_text()
+    row.get_by_role("link", name="fetch_page").click()
+    page.wait_for_url("**task=fetch_page*")
+    assert page.get_by_role("heading", level=1).inner_text() == "Performance of fetch_page"
+    assert page.locator("tr[data-row]").count() == 1
+    page.get_by_role("link", name="1 hour").click()
+    page.wait_for_url("**range=1h*")
+    assert current_range(page) == "1 hour"
+
+
+def test_deploys_are_lines_on_the_charts(small, windows):
+    small.stage.fail("fetch")
+    small.stage.app.store.add_chart_mark("deploy", "v1.2", "ada")
+    page = windows.page(small, "/", width=WIDE)
+    assert page.locator("#main .plot line.mark").count() == 2, "one on each chart"
+    assert "deploy v1.2 by ada" in page.get_by_role("list", name="Marked events").first.inner_text()
+    small.stage.app.store.add_chart_mark("deploy", "v1.3", "bob")
+    small.stage.fail("fetch")
+    page.goto(small.at(path_to("performance", {"range": "1h"})))
+    assert page.locator("#main .plot line.mark").count() == 2
+
+
+def test_lists_say_who_has_acknowledged_or_snoozed_a_group(small, windows):
+    small.stage.fail("fetch")
+    (group,) = small.stage.app.store.failures(FailureFilter()).rows
+    for act, expected in (
+        (lambda: small.stage.app.dead_letters.acknowledge(group.fingerprint, who="ada"), "acknowledged by ada"),
+        (lambda: small.stage.app.dead_letters.snooze(group.fingerprint, 60.0, who="bob"), "snoozed by bob until"),
+    ):
+        act()
+        for path in ("/", path_to("failures")):
+            page = windows.page(small, path, width=WIDE)
+            assert expected in " ".join(page.locator("tr[data-row] .marks").first.inner_text().split())
+
+
+def test_local_time_stands_beside_utc(small, windows):
+    small.stage.fail("fetch")
+    (group,) = small.stage.app.store.failures(FailureFilter()).rows
+    path = path_to("failure", fingerprint=group.fingerprint)
+    stamp = group.first_seen.strftime("%Y-%m-%d %H:%M:%S UTC")
+    local = group.first_seen.astimezone(ZoneInfo("Asia/Tokyo"))
+    page = windows.page(small, path, width=WIDE, timezone_id="Asia/Tokyo")
+    text = page.locator("time.clock", has_text=stamp).first.inner_text()
+    assert text.startswith(f"{stamp} (")
+    assert text.endswith(f"{local:%H:%M:%S} local)")
+    plain = windows.page(small, path, width=WIDE, java_script_enabled=False)
+    assert plain.locator("time.clock", has_text=stamp).first.inner_text() == stamp, "without a script there is UTC"

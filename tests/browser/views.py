@@ -110,6 +110,12 @@ _KNOWN: dict[str, list[View]] = {
         _plain("tasks"),
         _asked("tasks", "filtered", status="DONE"),
         _asked("tasks", "nothing", task="no_such_task"),
+        _asked("tasks", "searched", text="shop.test/ready"),
+    ],
+    "performance": [
+        _asked("performance", "day"),
+        _asked("performance", "task", task="fetch_page", range="1h"),
+        _asked("performance", "nothing", task="no_such_task"),
     ],
     "task": [
         View("task", title, lambda stage, title=title: path_to("task", task_id=stage.task[title]))

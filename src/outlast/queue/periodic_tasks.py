@@ -56,9 +56,9 @@ class PeriodicSchedule:
             raise ConfigError(f"the periodic task {entry.definition.name} must not have required parameters") from error
         self._entries[entry.definition.name] = entry
 
-    def __contains__(self, name: str) -> bool:
-        """Return whether this program has the periodic task."""
-        return name in self._entries
+    def names(self) -> list[str]:
+        """Return the names of the periodic tasks of this program."""
+        return list(self._entries)
 
     def pause(self, store: Store, name: str) -> bool:
         """Pause a periodic task for all workers, until it is resumed; return whether it is registered.

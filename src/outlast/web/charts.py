@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from outlast.ports.triage import ChartMark
 from outlast.report.overview import compact
 from outlast.report.text_format import category_look, count
 from outlast.units import span
@@ -92,6 +93,7 @@ class Chart(NamedTuple):
         y_ticks: Lines and labels, from bottom to top.
         x_ticks: Labels below, oldest first.
         most: Value of the top line.
+        marks: Events in this time, oldest first, each with its position in percent.
     """
 
     id: str
@@ -102,6 +104,7 @@ class Chart(NamedTuple):
     y_ticks: tuple[Tick, ...]
     x_ticks: tuple[Tick, ...]
     most: float
+    marks: tuple[tuple[float, ChartMark], ...] = ()
 
 
 class Sparkline(NamedTuple):
@@ -117,7 +120,14 @@ class Sparkline(NamedTuple):
 
 
 def stacked_chart(
-    id_: str, title: str, series: Sequence[Series], steps: Sequence[datetime], step: float, per: float = 0.0
+    id_: str,
+    title: str,
+    series: Sequence[Series],
+    steps: Sequence[datetime],
+    step: float,
+    *,
+    per: float = 0.0,
+    marks: Sequence[ChartMark] = (),
 ) -> Chart:
     """Return a chart of stacked bars.
 
@@ -128,6 +138,7 @@ def stacked_chart(
         steps: When each step begins.
         step: Seconds that one step covers.
         per: Unit of the axis in seconds, such as 60 for a rate per minute; 0 for counts per step.
+        marks: Events to mark, newest first; those outside the steps are left out.
     """
     scale = per / step if per else 1.0
     totals = [sum(numbers) * scale for numbers in zip(*(each.counts for each in series), strict=True)]
@@ -147,7 +158,9 @@ def stacked_chart(
     figures = ", ".join(f"{each.label} {count(total)}" for each, total in legend) or "nothing happened"
     window = step * len(steps)
     label = f"{title}, the last {span(window)}: {figures}"
-    return Chart(id_, title, label, tuple(drawn), legend, _y_ticks(most), _x_ticks(window), most)
+    places = [(_rounded((mark.at - steps[0]).total_seconds() / window * 100.0), mark) for mark in reversed(marks)]
+    shown = tuple((at, mark) for at, mark in places if 0 <= at <= 100)  # noqa: PLR2004  # percent
+    return Chart(id_, title, label, tuple(drawn), legend, _y_ticks(most), _x_ticks(window), most, shown)
 
 
 def _merge_small_series(series: Sequence[Series]) -> list[Series]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.ports.read_rows import BreakerRow, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Pulse
+from outlast.ports.triage import ChartMark
 from outlast.queue.masking import masked_text
 from outlast.report.breakers import breakers_by_resource
 from outlast.report.flow import (
@@ -169,6 +170,14 @@ def read_board(store: "Store", now: datetime) -> Board:
     return board
 
 
+def read_marks(store: "Store", window: float) -> list[ChartMark]:
+    """Return the marks of the last `window` seconds, newest first, masked."""
+    return [
+        mark._replace(text=masked_line(mark.text), who=masked_line(mark.who))
+        for mark in store.chart_marks(window=window)
+    ]
+
+
 def group_lines(
     groups: list[FailureGroup],
     flows: Mapping[str, list[FlowPoint]],
@@ -241,13 +250,16 @@ _TREND_LABEL = "Failures in the last 24 hours"
 _MINUTE = 60.0
 
 
-def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> PageData:
+def overview_data(
+    pulse: Pulse, board: Board | None, chosen: ChartRange, marks: Sequence[ChartMark] | None
+) -> PageData:
     """Return the data of the overview, for the page and its JSON.
 
     Args:
         pulse: The current pulse.
         board: The board; None while it is still being read.
         chosen: The time range of the charts.
+        marks: Marked events; None while they are still being read, and the charts stay as they are.
     """
     masked = pulse._replace(
         changes=tuple(each._replace(name=masked_line(each.name), text=masked_line(each.text)) for each in pulse.changes)
@@ -265,13 +277,14 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> Page
         "flow": flow,
         "groups": board.groups if board else None,
         "waits": board.waits if board else None,
+        "marks": marks,
         "_ranges": _RANGES,
         "_view": next((view for view, each in LIVE_RANGES.items() if each is chosen), ""),
         "_rising": is_rise(failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)),
         "_failures": stacked_chart(
-            "chart-failures", "Failures by category", category_series(flow.failures), flow.steps, flow.step
+            "chart-failures", "Failures by category", category_series(flow.failures), flow.steps, flow.step, marks=marks or ()
         ),
-        "_throughput": _throughput_chart(flow),
+        "_throughput": _throughput_chart(flow, marks or ()),
         "_trends": {each.fingerprint: sparkline(each.trend, _TREND_LABEL) for each in (board.groups if board else ())},
     }
 
@@ -281,14 +294,15 @@ def _read_overview(request: PageRequest) -> PageData:
     chosen = next((each for each in _RANGES if each.name == request.query.get("range")), None)
     if chosen is not None:
         pulse = store.pulse(window=chosen.window, step=chosen.step)
-        return overview_data(pulse, read_board(store, pulse.at), chosen)
+        return overview_data(pulse, read_board(store, pulse.at), chosen, read_marks(store, chosen.window))
     recent = pulse = store.pulse(window=PULSE_WINDOW, step=PULSE_STEP)
     chosen = _smallest_range(pulse, _LIVE)
     for longer in () if chosen else _UPDATED_ON_LOAD:
         pulse = store.pulse(window=longer.window, step=longer.step)
         if chosen := _smallest_range(pulse, [longer]):
             break
-    return overview_data(pulse if chosen else recent, read_board(store, pulse.at), chosen or _MINUTES)
+    pulse, chosen = (pulse, chosen) if chosen else (recent, _MINUTES)
+    return overview_data(pulse, read_board(store, pulse.at), chosen, read_marks(store, chosen.window))
 
 
 def _smallest_range(pulse: Pulse, ranges: Sequence[ChartRange]) -> ChartRange | None:
@@ -306,10 +320,12 @@ def _hour_counts(counts: FlowCounts) -> dict[str, int]:
     }
 
 
-def _throughput_chart(flow: Flow) -> Chart:
+def _throughput_chart(flow: Flow, marks: Sequence[ChartMark]) -> Chart:
     noun = ("task done", "tasks done")
     series = Series("done", "", False, "Tasks done", noun, flow.done, "tasks", {"status": "DONE"})  # noqa: FBT003
-    return stacked_chart("chart-done", "Tasks done per minute", [series], flow.steps, flow.step, per=_MINUTE)
+    return stacked_chart(
+        "chart-done", "Tasks done per minute", [series], flow.steps, flow.step, per=_MINUTE, marks=marks
+    )
 
 
 PAGES = (PageRoute("overview", "/", "overview.html", _read_overview),)

@@ -54,18 +54,21 @@ def read_tasks(request: PageRequest) -> PageData:
     """Return a page of tasks, newest first, and the number of tasks of each status."""
     store, query = request.app.store, request.query
     status = choice_param(query, "status", Status)
+    text = text_param(query, "text")
     criteria = TaskFilter(
         status=None if status is None else Status(status),
         queue=text_param(query, "queue"),
         task_type=text_param(query, "task"),
         before=row_param(query),
         limit=_ROWS,
+        text=text,
     )
     found = store.task_lines(criteria)
+    by_number = _task_by_number(store, criteria)
     counts = store.counts()
-    given = {"status": status, "queue": criteria.queue, "task": criteria.task_type}
+    given = {"status": status, "queue": criteria.queue, "task": criteria.task_type, "text": text}
     return {
-        "rows": [_mask_line(row) for row in found.rows],
+        "rows": [_mask_line(row) for row in {row.id: row for row in (*by_number, *found.rows)}.values()],
         "next": found.next,
         "looked": found.looked,
         "stopped": found.next is not None and len(found.rows) < _ROWS,
@@ -76,6 +79,15 @@ def read_tasks(request: PageRequest) -> PageData:
         "_look": MAX_ROWS_SCANNED,
         "_stands": STATUS_TEXTS,
     }
+
+
+def _task_by_number(store: Store, criteria: TaskFilter) -> list[TaskLine]:
+    """Return the task whose id was searched for, with any status, on the first page only."""
+    text, filters = criteria.text or "", (criteria.status, criteria.queue, criteria.task_type, criteria.before)
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < _MAX_ID) or any(filters):
+        return []
+    rows = store.task_lines(TaskFilter(before=int(text) + 1, limit=1)).rows
+    return [row for row in rows if row.id == int(text)]
 
 
 def _mask_line(row: TaskLine) -> TaskLine:
