@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from outlast.ports.rows import Attempt, DeadLetterFilter, FinishedSample, Reason, Status, TaskFilter
+from outlast.ports.rows import Attempt, DeadLetterFilter, FinishedTask, Reason, Status, TaskFilter
 
 __all__ = [
     "MOST_COUNTED",
@@ -388,13 +388,12 @@ class Reads(Protocol):
     def task_lines(self, filters: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
         """Return tasks, newest first. Pass `Page.next` as ``before`` for the next page."""
 
-    def finished_sample(self, *, window: float, task_type: str | None = None, most: int = MOST_SAMPLED) -> FinishedSample:
-        """Return tasks that were created within a window and have ended, spread evenly over it.
+    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
+        """Return tasks that were created within a window and have ended, spread over it, oldest first.
 
         Args:
             window: Length of the window in seconds, back from now.
-            task_type: Only this task.
-            most: Most tasks that are read, whether or not they have ended and match.
+            most: Most tasks that are read, whether or not they have ended.
         """
 
     def waiting_for(self, resource: str) -> int:

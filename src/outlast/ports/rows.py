@@ -427,18 +427,6 @@ class FinishedTask(NamedTuple):
     ended_at: datetime
 
 
-class FinishedSample(NamedTuple):
-    """Finished tasks of a range of time.
-
-    Attributes:
-        tasks: The tasks, oldest first.
-        stride: Every which task was read; 1 if all were.
-    """
-
-    tasks: list[FinishedTask]
-    stride: int
-
-
 class Cooldown(NamedTuple):
     """A resource that is not called for a while. `capped` counts responses in a row that exceeded the cap."""
 

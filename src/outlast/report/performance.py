@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from outlast.ports.rows import FinishedSample, FinishedTask, Status
+from outlast.ports.rows import FinishedTask, Status
 
 
 class Percentiles(NamedTuple):
@@ -21,7 +21,7 @@ class TaskPerformance(NamedTuple):
 
     Attributes:
         ended: Tasks in the sample.
-        per_minute: Tasks that ended per minute, estimated from the sample.
+        per_minute: Tasks that ended per minute, estimated from their share of the sample.
         failure_rate: Share of the tasks that became dead letters.
         durations: Of their last attempts; None if no start is known.
         latencies: From when the last attempt was due to its start; None if no start is known.
@@ -43,21 +43,21 @@ def percentiles(seconds: Iterable[float]) -> Percentiles | None:
     return Percentiles(*(found[math.ceil(len(found) * share) - 1] for share in (0.5, 0.95, 0.99)))
 
 
-def performance_by_task(sample: FinishedSample, window: float) -> list[TaskPerformance]:
+def performance_by_task(sample: Sequence[FinishedTask], per_minute: float) -> list[TaskPerformance]:
     """Return the performance of each task, the most frequent first.
 
     Args:
         sample: Tasks that have ended.
-        window: Seconds that the sample covers.
+        per_minute: How many tasks ended per minute, of which each task has its share of the sample.
     """
     by_task: dict[str, list[FinishedTask]] = {}
-    for each in sample.tasks:
+    for each in sample:
         by_task.setdefault(each.task_type, []).append(each)
     rows = [
         TaskPerformance(
             name,
             len(tasks),
-            len(tasks) * sample.stride * 60.0 / window,
+            per_minute * len(tasks) / len(sample),
             sum(each.status is Status.FAILED for each in tasks) / len(tasks),
             percentiles(_duration(each) for each in tasks if each.started_at is not None),
             percentiles(_latency(each) for each in tasks if each.started_at is not None),
@@ -67,10 +67,10 @@ def performance_by_task(sample: FinishedSample, window: float) -> list[TaskPerfo
     return sorted(rows, key=lambda row: (-row.ended, row.task_type))
 
 
-def latency_over_time(sample: FinishedSample, steps: Sequence[datetime], step: float) -> tuple[float, ...]:
+def latency_over_time(sample: Iterable[FinishedTask], steps: Sequence[datetime], step: float) -> tuple[float, ...]:
     """Return the 95th percentile of the queue latency in each step of time, in seconds; 0 without a start."""
     waits: list[list[float]] = [[] for _ in steps]
-    for each in sample.tasks:
+    for each in sample:
         if each.started_at is not None:
             place = int((each.started_at - steps[0]).total_seconds() // step)
             if 0 <= place < len(waits):

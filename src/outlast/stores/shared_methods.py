@@ -16,7 +16,6 @@ from outlast.ports.rows import (
     Cooldown,
     DeadLetter,
     DeadLetterFilter,
-    FinishedSample,
     FinishedTask,
     Group,
     PeriodicRow,
@@ -31,6 +30,7 @@ from outlast.ports.triage import PayloadEdit, Replay, ReplayState
 from outlast.stores.counters import event_totals
 from outlast.stores.row_reader import RowReader
 
+_SPARSE = 10  # the part of a sample that has to be found
 R = TypeVar("R")
 Values = Mapping[str, Any] | None
 
@@ -375,11 +375,15 @@ class SharedReads:
             found[fingerprint][task_type] = size
         return found
 
-    def _finished_sample(self, values: Mapping[str, Any], task_type: str | None, most: int) -> FinishedSample:
-        """Return a sample of finished tasks; `values` say of which window."""
-        rows = self.db.fetch("sample_finished", {**values, "task_type": task_type, "most": most})
-        tasks = [self.db.read_row(FinishedTask, row[2:]) for row in rows]
-        return FinishedSample(tasks, int(rows[0][1]) if rows else 1)
+    def _finished_sample(self, values: Mapping[str, Any], most: int) -> list[FinishedTask]:
+        """Return a sample of finished tasks; `values` say of which window.
+
+        Ids with large gaps leave too few tasks in a spread sample; then the newest tasks are the sample.
+        """
+        rows = self.db.fetch("sample_finished", {**values, "most": most})
+        if rows and rows[0][1] > 1 and len(rows) * _SPARSE < most:
+            rows = self.db.fetch("newest_finished", {**values, "most": most})
+        return [self.db.read_row(FinishedTask, row[2:]) for row in rows]
 
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource."""

@@ -18,7 +18,7 @@ from outlast.ports.read_rows import (
     Pulse,
     TaskLine,
 )
-from outlast.ports.rows import DeadLetterFilter, FinishedSample, Status, TaskFilter
+from outlast.ports.rows import DeadLetterFilter, FinishedTask, Status, TaskFilter
 from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse
 from outlast.stores.filters import by_filter, task_shows
 from outlast.stores.postgres.connection import PostgresDatabase, read_row
@@ -165,11 +165,9 @@ class PostgresReads(SharedReads):
             lambda row: read_row(FailureGroup, row[2:]),
         )
 
-    def finished_sample(
-        self, *, window: float, task_type: str | None = None, most: int = MOST_SAMPLED
-    ) -> FinishedSample:
+    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
         """Return tasks of a window that have ended."""
-        return self._finished_sample({"window": float(window)}, task_type, most)
+        return self._finished_sample({"window": float(window)}, most)
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step."""

@@ -17,7 +17,7 @@ from outlast.ports.read_rows import (
     Pulse,
     TaskLine,
 )
-from outlast.ports.rows import DeadLetterFilter, FinishedSample, Status, TaskFilter
+from outlast.ports.rows import DeadLetterFilter, FinishedTask, Status, TaskFilter
 from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse, take_matching, window_start
 from outlast.stores.filters import by_filter, group_matches
 from outlast.stores.shared_methods import SharedReads
@@ -134,11 +134,9 @@ class SqliteReads(SharedReads):
 
         return self.db.read(work)
 
-    def finished_sample(
-        self, *, window: float, task_type: str | None = None, most: int = MOST_SAMPLED
-    ) -> FinishedSample:
+    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
         """Return tasks of a window that have ended."""
-        return self._finished_sample({"since": ms_ago(window)}, task_type, most)
+        return self._finished_sample({"since": ms_ago(window)}, most)
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step."""

@@ -1,6 +1,6 @@
 """The page of task performance: throughput, failure rate, durations and queue latency."""
 
-from outlast.ports.read_rows import MOST_SAMPLED
+from outlast.ports.read_rows import FlowEvent
 from outlast.report.flow import steps_of
 from outlast.report.performance import latency_over_time, performance_by_task
 from outlast.web.charts import Series, stacked_chart
@@ -17,23 +17,22 @@ def _read_performance(request: PageRequest) -> PageData:
     name = choice_param(query, "range", _RANGES) or "24h"
     window, step, _ = _RANGES[name]
     task = text_param(query, "task")
-    sample = store.finished_sample(window=window, task_type=task)
-    rows = performance_by_task(sample, window)
-    steps = steps_of(store.now(), window, step)
-    marks = read_marks(store, window)
-    latency = latency_over_time(sample, steps, step)
+    sample = store.finished_sample(window=window)
+    flow = store.pulse(window=window, step=step).flow
+    ended = sum(point.count for point in flow if point.event in {FlowEvent.DONE, FlowEvent.FAILED})
+    rows = [row for row in performance_by_task(sample, ended * 60.0 / window) if task in {None, row.task_type}]
+    steps, marks = steps_of(store.now(), window, step), read_marks(store, window)
+    latency = latency_over_time([each for each in sample if task in {None, each.task_type}], steps, step)
     milliseconds = tuple(round(each * 1000) for each in latency)
     series = Series("done", "", False, "Latency", ("ms", "ms"), milliseconds, "performance", {"range": name})  # noqa: FBT003
     return {
         "range": name,
         "task": task,
         "tasks": rows[:_ROWS],
-        "sampled": len(sample.tasks),
-        "stride": sample.stride,
+        "sampled": len(sample),
         "latency": {"steps": steps, "p95": latency},
         "marks": marks,
         "_more": max(0, len(rows) - _ROWS),
-        "_most": MOST_SAMPLED,
         "_ranges": [(each, label) for each, (*_, label) in _RANGES.items()],
         "_chart": stacked_chart("chart-latency", "Queue latency, 95th percentile in ms", [series], steps, step, marks=marks),
     }

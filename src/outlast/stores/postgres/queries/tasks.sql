@@ -257,5 +257,12 @@ CROSS JOIN LATERAL (
     SELECT * FROM {schema}task_queue WHERE id >= pick ORDER BY id LIMIT 1
 ) AS found
 WHERE status IN ('DONE', 'FAILED') AND coalesce(finished_at, failed_at) IS NOT NULL
-    AND (%(task_type)s::text IS NULL OR task_type = %(task_type)s::text)
 ORDER BY found.id
+
+-- name: newest_finished
+-- The newest tasks of the window; columns as in sample_finished.
+SELECT id, 1, task_type, status, next_run_after, started_at, coalesce(finished_at, failed_at)
+FROM (SELECT * FROM {schema}task_queue ORDER BY id DESC LIMIT %(most)s) AS newest
+WHERE created_at >= now() - make_interval(secs => %(window)s::float8) AND status IN ('DONE', 'FAILED')
+    AND coalesce(finished_at, failed_at) IS NOT NULL
+ORDER BY id

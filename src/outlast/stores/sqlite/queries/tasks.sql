@@ -152,5 +152,11 @@ SELECT DISTINCT task_queue.id, stride, task_type, status, next_run_after, starte
 FROM picks CROSS JOIN bounds
 CROSS JOIN task_queue ON task_queue.id = (SELECT id FROM task_queue WHERE id >= picks.id ORDER BY id LIMIT 1)
 WHERE status IN ('DONE', 'FAILED') AND coalesce(finished_at, failed_at) IS NOT NULL
-    AND (:task_type IS NULL OR task_type = :task_type)
 ORDER BY task_queue.id
+
+-- name: newest_finished
+-- The newest tasks of the window; columns as in sample_finished.
+SELECT id, 1, task_type, status, next_run_after, started_at, coalesce(finished_at, failed_at)
+FROM (SELECT * FROM task_queue ORDER BY id DESC LIMIT :most)
+WHERE created_at >= :since AND status IN ('DONE', 'FAILED') AND coalesce(finished_at, failed_at) IS NOT NULL
+ORDER BY id
