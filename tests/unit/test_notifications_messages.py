@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.decide.decision import AlertKind
-from outlast.observe.channels import slack_payload
 from outlast.errors import ConfigError
+from outlast.observe.channels import slack_payload
 from outlast.observe.messages import TEXT_LIMIT, TITLE_LIMIT, Message, check_dashboard_url, compose
 from outlast.ports.source_rows import Alert
 

@@ -224,7 +224,7 @@ class Deliverer:
         ConfigError: If two channels have the same name, or a duration is not valid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # its settings
         self,
         store: Alerts,
         channels: Sequence[Channel],

@@ -89,7 +89,9 @@ def check_dashboard_url(url: str) -> str:
     """
     parts = urlsplit(url)
     if url and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment):
-        raise ConfigError(f"dashboard_url is {url!r}; give the address of the dashboard, such as https://ops.example.com")
+        raise ConfigError(
+            f"dashboard_url is {url!r}; give the address of the dashboard, such as https://ops.example.com"
+        )
     return url.rstrip("/")
 
 

@@ -11,7 +11,15 @@ import anyio
 
 from outlast.report.flow import failed_attempts
 from outlast.report.overview import badges
-from outlast.web.pages.overview import LIVE_RANGES, PULSE_STEP, PULSE_WINDOW, Board, BoardReader, overview_data, read_marks
+from outlast.web.pages.overview import (
+    LIVE_RANGES,
+    PULSE_STEP,
+    PULSE_WINDOW,
+    Board,
+    BoardReader,
+    overview_data,
+    read_marks,
+)
 from outlast.web.pages.replays import MAX_LISTED, is_replay_view, replay_update
 from outlast.web.pages.tasks import task_mark, task_update, watched_task_ids
 from outlast.web.routing import PageData
@@ -181,8 +189,7 @@ class LiveReader:
         due = {
             "marks": is_overview and (self.chart_marks is None or marks_age >= _MIN_BOARD_SECONDS),
             "replays": any(map(is_replay_view, views)),
-            "board": is_overview
-            and (self._board_reader is not None or self._is_board_due(pulse)),
+            "board": is_overview and (self._board_reader is not None or self._is_board_due(pulse)),
             "task": bool(watched_task_ids(views)),
             "roll up": (pulse.not_rolled_up or 0.0) > _ROLL_UP_AFTER and has_rested,
         }

@@ -37,7 +37,21 @@ from outlast.web.pages import (
 from outlast.web.rendering import EVENTS, METRICS, STATIC, Assets, Renderer
 from outlast.web.routing import APP_PLACEHOLDER, PageRoute
 
-_MODULES = (overview, failures, dead_letters, replays, tasks, periodic, performance, queues, sources, jobs, waits, health, audit)
+_MODULES = (
+    overview,
+    failures,
+    dead_letters,
+    replays,
+    tasks,
+    periodic,
+    performance,
+    queues,
+    sources,
+    jobs,
+    waits,
+    health,
+    audit,
+)
 PAGES: tuple[PageRoute, ...] = tuple(page for module in _MODULES for page in module.PAGES)
 """All pages, in the order in which routes are matched."""
 FORMS = {**dead_letters.FORMS, **replays.FORMS}

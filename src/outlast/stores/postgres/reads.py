@@ -128,7 +128,7 @@ class PostgresReads(SharedReads):
         values |= scan_bounds(filters.limit, look)
         if filters.text is not None:
             rows = self.db.fetch("search_tasks", search_values(values) | {"exact": filters.text})
-            shown = [(*row[:2], row[2] and task_shows(*row[-2:], filters.text), *row[3:-2]) for row in rows]
+            shown = [(*row[:2], row[2] and task_shows(row[-2], row[-1], filters.text), *row[3:-2]) for row in rows]
             return read_page(shown, filters.limit, look, _id_text, _read_task_line)
         if filters.status in _LIVE_STATEMENTS:
             rows = self.db.fetch(_LIVE_STATEMENTS[filters.status], values)

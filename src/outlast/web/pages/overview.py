@@ -250,9 +250,7 @@ _TREND_LABEL = "Failures in the last 24 hours"
 _MINUTE = 60.0
 
 
-def overview_data(
-    pulse: Pulse, board: Board | None, chosen: ChartRange, marks: Sequence[ChartMark] | None
-) -> PageData:
+def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange, marks: Sequence[ChartMark] | None) -> PageData:
     """Return the data of the overview, for the page and its JSON.
 
     Args:
@@ -282,7 +280,12 @@ def overview_data(
         "_view": next((view for view, each in LIVE_RANGES.items() if each is chosen), ""),
         "_rising": is_rise(failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)),
         "_failures": stacked_chart(
-            "chart-failures", "Failures by category", category_series(flow.failures), flow.steps, flow.step, marks=marks or ()
+            "chart-failures",
+            "Failures by category",
+            category_series(flow.failures),
+            flow.steps,
+            flow.step,
+            marks=marks or (),
         ),
         "_throughput": _throughput_chart(flow, marks or ()),
         "_trends": {each.fingerprint: sparkline(each.trend, _TREND_LABEL) for each in (board.groups if board else ())},

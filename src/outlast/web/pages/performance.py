@@ -8,7 +8,11 @@ from outlast.web.filters import choice_param, text_param
 from outlast.web.pages.overview import read_marks
 from outlast.web.routing import PageData, PageRequest, PageRoute
 
-_RANGES = {"1h": (3_600.0, 120.0, "1 hour"), "24h": (86_400.0, 3_600.0, "24 hours"), "7d": (604_800.0, 21_600.0, "7 days")}
+_RANGES = {
+    "1h": (3_600.0, 120.0, "1 hour"),
+    "24h": (86_400.0, 3_600.0, "24 hours"),
+    "7d": (604_800.0, 21_600.0, "7 days"),
+}
 _ROWS = 60
 
 
@@ -34,7 +38,9 @@ def _read_performance(request: PageRequest) -> PageData:
         "marks": marks,
         "_more": max(0, len(rows) - _ROWS),
         "_ranges": [(each, label) for each, (*_, label) in _RANGES.items()],
-        "_chart": stacked_chart("chart-latency", "Queue latency, 95th percentile in ms", [series], steps, step, marks=marks),
+        "_chart": stacked_chart(
+            "chart-latency", "Queue latency, 95th percentile in ms", [series], steps, step, marks=marks
+        ),
     }
 
 
