@@ -15,7 +15,7 @@ from outlast.decide.source_health import profile as preset_profile
 from outlast.errors import ConfigError
 from outlast.jobs.job import Job
 from outlast.jobs.target_feed import target_key
-from outlast.observe.alert_delivery import Deliverer
+from outlast.observe.alert_delivery import AlertTargets, Deliverer
 from outlast.observe.channels import Channel, channel
 from outlast.observe.messages import check_dashboard_url
 from outlast.queue.dead_letters import DeadLetterBox
@@ -125,9 +125,15 @@ class App:
         self.tasks = TaskReader(self.store)
         self.sources = SourceRegistry(self.store)
         self.cooling = SharedCooldownTracker(self.store)
-        self.dashboard_url = check_dashboard_url(dashboard_url)
         targets = [notify] if isinstance(notify, str) or not isinstance(notify, Sequence) else list(notify)
-        self.channels = tuple(channel(each, allow_private=notify_private) for each in targets)
+        self.alert_targets = AlertTargets(
+            tuple(channel(each, allow_private=notify_private) for each in targets), check_dashboard_url(dashboard_url)
+        )
+
+    @property
+    def channels(self) -> "tuple[Channel, ...]":
+        """Where alerts go."""
+        return self.alert_targets.channels
 
     if TYPE_CHECKING:  # with and without brackets
 
@@ -410,7 +416,7 @@ class App:
 
     def deliverer(self) -> Deliverer:
         """Return a deliverer of alerts to the app's channels; each worker and monitor has its own."""
-        return Deliverer(self.store, self.channels, dashboard=self.dashboard_url)
+        return Deliverer(self.store, self.channels, dashboard=self.alert_targets.dashboard)
 
     def create_schema(self) -> int:
         """Create or migrate the tables; return the schema version. A SQLite file does this by itself."""

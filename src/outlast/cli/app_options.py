@@ -142,7 +142,8 @@ def resolve_app(reference: str | None, url: str | None, *, may_create: bool = Fa
 
         chosen = _resolve_url(url, config.app.get("url"))
         notify = config.app.get("notify", ()) if notifies else ()
-        app, option = App(chosen, notify=notify), f"--url {chosen}"
+        app = App(chosen, notify=notify, dashboard_url=config.app.get("dashboard_url", ""))
+        option = f"--url {chosen}"
     if not may_create:
         _check_file(app, option)
     return app

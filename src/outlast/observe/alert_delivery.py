@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from typing import NamedTuple
 
 from outlast import clock
 from outlast.classify import classify, failure_of
@@ -197,6 +198,18 @@ _SENDING_SHARE = 2 / 3  # of the lease; no attempt starts later, when another pr
 _ERROR_LIMIT = 500  # characters
 
 
+class AlertTargets(NamedTuple):
+    """Where alerts go.
+
+    Attributes:
+        channels: The channels.
+        dashboard: URL of the dashboard, for links in messages; empty if unknown.
+    """
+
+    channels: tuple[Channel, ...]
+    dashboard: str = ""
+
+
 class Deliverer:
     """Delivers alerts, in a background thread or one delivery at a time.
 
@@ -236,8 +249,7 @@ class Deliverer:
         lease: float | timedelta = 120.0,
         dashboard: str = "",
     ) -> None:
-        self.dashboard = dashboard
-        self.store, self.channels, self.policy = store, tuple(channels), policy
+        self.store, self.targets, self.policy = store, AlertTargets(tuple(channels), dashboard), policy
         self.every = check_seconds("every", every)
         self.remind_after = check_seconds("remind_after", remind_after)
         self.keep = check_seconds("keep", keep)
@@ -255,6 +267,11 @@ class Deliverer:
         self._thread: threading.Thread | None = None
         self._store_error_logged_at: float | None = None
         self._maintenance_at = -math.inf
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The channels."""
+        return self.targets.channels
 
     @property
     def running(self) -> bool:
@@ -305,7 +322,7 @@ class Deliverer:
                 if self.channels:
                     self._send(alerts)
                 else:
-                    self._unsettled = _log_alerts(alerts, self.dashboard)
+                    self._unsettled = _log_alerts(alerts, self.targets.dashboard)
                 self._settle()
             return len(alerts)
 
@@ -343,7 +360,7 @@ class Deliverer:
                 [alert for alert in alerts if each.name not in alert.delivered_to],
                 self.policy,
                 until,
-                dashboard=self.dashboard,
+                dashboard=self.targets.dashboard,
             )
             for each in self.channels
         ]

@@ -308,11 +308,24 @@ class DeadLetter(NamedTuple):
     options: str | None = None
 
 
+class TaskSearch(NamedTuple):
+    """A text to find in the stored arguments of tasks ignoring case, or as their unique key.
+
+    Attributes:
+        text: The text.
+        is_shown: Returns whether a unique key and arguments, as they are stored, show the text to people: a store asks
+            it about each task that has the text, so that nobody can guess a secret by searching for it.
+    """
+
+    text: str
+    is_shown: Callable[[str | None, str], bool]
+
+
 class TaskFilter(NamedTuple):
     """Selects tasks for a list, newest first.
 
     Attributes:
-        text: The unique key, or part of the arguments ignoring case; what is masked there matches nothing.
+        search: Only tasks that show a text.
     """
 
     status: Status | None = None
@@ -320,7 +333,7 @@ class TaskFilter(NamedTuple):
     task_type: str | None = None
     before: int | None = None
     limit: int = 50
-    text: str | None = None
+    search: TaskSearch | None = None
 
 
 class DeadLetterFilter(NamedTuple):

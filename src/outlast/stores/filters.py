@@ -6,7 +6,6 @@ from datetime import datetime
 
 from outlast.ports.read_rows import FailureFilter, FailureGroup, FlowEvent
 from outlast.ports.rows import DeadLetterFilter, Note
-from outlast.queue.masking import masked_parameters, masked_text
 from outlast.stores.counters import CounterDelta
 
 GROUP_RETENTION = 90 * 86400.0
@@ -42,17 +41,6 @@ def read_filter(text: str) -> DeadLetterFilter:
 def text_matches(text: str, error_type: str, error_message: str) -> bool:
     """Return whether a text is part of an error's class name or message, ignoring case."""
     return text.casefold() in f"{error_type}\n{error_message}".casefold()
-
-
-def task_shows(unique_key: str | None, parameters: str, text: str) -> bool:
-    """Return whether a task has this unique key, or shows a text in its arguments, ignoring case.
-
-    What is masked there is not found, so that nobody can guess a secret by searching for it.
-    """
-    if unique_key == text and masked_text(text) == text:
-        return True
-    wanted = text.casefold()
-    return wanted in parameters.casefold() and wanted in masked_parameters(parameters).casefold()
 
 
 def group_matches(group: FailureGroup, filters: FailureFilter, now: datetime) -> bool:

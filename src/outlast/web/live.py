@@ -145,7 +145,6 @@ class LiveReader:
         self.marks: dict[int, str] = {}
         self._app = app
         self.chart_marks: list[ChartMark] | None = None
-        self._marks_at = float("-inf")
         self._board_reader: BoardReader | None = None
         self._board_key: object = None
         self._board_started = self._rolled_up_at = self._pulse_at = float("-inf")
@@ -184,10 +183,9 @@ class LiveReader:
     def _read_between_pulses(self, store: "Store", pulse: "Pulse", views: Collection[str]) -> bool:
         """Read something other than the pulse if it is due; return whether it was. A pulse always comes next."""
         has_rested = monotonic() - self._rolled_up_at >= _ROLL_UP_EVERY
-        marks_age = monotonic() - self._marks_at
         is_overview = any(view in LIVE_RANGES for view in views)
         due = {
-            "marks": is_overview and (self.chart_marks is None or marks_age >= _MIN_BOARD_SECONDS),
+            "marks": is_overview and self.chart_marks is None,
             "replays": any(map(is_replay_view, views)),
             "board": is_overview and (self._board_reader is not None or self._is_board_due(pulse)),
             "task": bool(watched_task_ids(views)),
@@ -200,7 +198,7 @@ class LiveReader:
         self._pulse_is_next = True  # also if this fails
         match name:
             case "marks":
-                self.chart_marks, self._marks_at = read_marks(store, PULSE_WINDOW), monotonic()
+                self.chart_marks = read_marks(store, PULSE_WINDOW)
             case "replays":
                 self.replays = store.replay_runs(limit=MAX_LISTED)
             case "board":
@@ -233,7 +231,7 @@ class LiveReader:
             self._board_key, self._board_started = _board_key(pulse), monotonic()
             self._board_reader = BoardReader(store)
         if board := self._board_reader.step(pulse.at):
-            self.board, self._board_reader = board, None
+            self.board, self._board_reader, self.chart_marks = board, None, None  # marks are read again next
 
     def _is_board_due(self, pulse: "Pulse") -> bool:
         age = monotonic() - self._board_started

@@ -20,7 +20,7 @@ from outlast.ports.read_rows import (
 )
 from outlast.ports.rows import DeadLetterFilter, FinishedTask, Status, TaskFilter
 from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse
-from outlast.stores.filters import by_filter, task_shows
+from outlast.stores.filters import by_filter
 from outlast.stores.postgres.connection import PostgresDatabase, read_row
 from outlast.stores.shared_methods import SharedReads
 
@@ -119,16 +119,18 @@ class PostgresReads(SharedReads):
 
     def task_lines(self, filters: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
         """Return a page of tasks."""
-        values = filters._asdict() | {
+        search = filters.search
+        values = filters._replace(search=None)._asdict() | {
+            "text": search and search.text,
             "status": None if filters.status is None else str(filters.status),
             "before": _before_id(filters.before),
         }
         if has_nul(values):
             return Page([], None, 0)
         values |= scan_bounds(filters.limit, look)
-        if filters.text is not None:
-            rows = self.db.fetch("search_tasks", search_values(values) | {"exact": filters.text})
-            shown = [(*row[:2], row[2] and task_shows(row[-2], row[-1], filters.text), *row[3:-2]) for row in rows]
+        if search is not None:
+            rows = self.db.fetch("search_tasks", search_values(values) | {"exact": search.text})
+            shown = [(*row[:2], row[2] and search.is_shown(row[-2], row[-1]), *row[3:-2]) for row in rows]
             return read_page(shown, filters.limit, look, _id_text, _read_task_line)
         if filters.status in _LIVE_STATEMENTS:
             rows = self.db.fetch(_LIVE_STATEMENTS[filters.status], values)

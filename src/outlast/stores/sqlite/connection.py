@@ -28,7 +28,7 @@ from outlast.forks import around_fork
 from outlast.ports.store import seconds_left
 from outlast.private_files import create_file
 from outlast.sql_files import load_statements
-from outlast.stores.filters import task_shows, text_matches
+from outlast.stores.filters import text_matches
 from outlast.stores.row_reader import RowReader
 from outlast.stores.shared_methods import R, Statements, Values
 
@@ -312,7 +312,6 @@ class SqliteDatabase(SqliteStatements):
             )
             try:
                 connection.create_function("holds", 3, text_matches, deterministic=True)
-                connection.create_function("shows", 3, task_shows)
                 self._configure(connection)
                 if writes:
                     connection.execute("PRAGMA busy_timeout = 0")  # `_begin_write` waits instead

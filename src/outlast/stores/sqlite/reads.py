@@ -145,8 +145,10 @@ class SqliteReads(SharedReads):
 
 def _scan_tasks(connection: Connection, filters: TaskFilter, look: int) -> Iterator[tuple[int, bool]]:
     values = filters._asdict() | {"before": MAX_ID if filters.before is None else filters.before}
-    if filters.text is not None:
-        return execute(connection, "scan_tasks", values)
+    search = values.pop("search")
+    if search is not None:
+        found = execute(connection, "search_tasks", values | {"text": search.text})
+        return ((number, text is not None and search.is_shown(key, text)) for number, key, text in found)
     if filters.status in _LIVE_STATEMENTS:
         rows = execute(connection, _LIVE_STATEMENTS[filters.status], {"most": look + 1}).fetchall()
         if len(rows) <= look:

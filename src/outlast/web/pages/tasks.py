@@ -8,6 +8,7 @@ from shlex import quote
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, TaskLine
 from outlast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
 from outlast.ports.store import Store
+from outlast.queue.masking import task_search
 from outlast.report.dead_letters import STATUS_TEXTS, blocked_reason
 from outlast.web.filters import choice_param, row_param, text_param
 from outlast.web.routing import PageData, PageRequest, PageRoute, require
@@ -61,18 +62,19 @@ def read_tasks(request: PageRequest) -> PageData:
         task_type=text_param(query, "task"),
         before=row_param(query),
         limit=_ROWS,
-        text=text,
+        search=None if text is None else task_search(text),
     )
     found = store.task_lines(criteria)
-    by_number = _task_by_number(store, criteria)
     counts = store.counts()
-    given = {"status": status, "queue": criteria.queue, "task": criteria.task_type, "text": text}
+    every = {"status": status, "queue": criteria.queue, "task": criteria.task_type, "text": text}
+    given = {name: value for name, value in every.items() if value}
+    by_number = _task_by_number(store, text) if text and len(given) == 1 and criteria.before is None else []
     return {
         "rows": [_mask_line(row) for row in {row.id: row for row in (*by_number, *found.rows)}.values()],
         "next": found.next,
         "looked": found.looked,
         "stopped": found.next is not None and len(found.rows) < _ROWS,
-        "given": {name: value for name, value in given.items() if value},
+        "given": given,
         "first_page": criteria.before is None,
         "counts": {str(each): counts.get(each, 0) for each in Status},
         "known_tasks": sorted(request.app.tasks_by_name),
@@ -81,10 +83,9 @@ def read_tasks(request: PageRequest) -> PageData:
     }
 
 
-def _task_by_number(store: Store, criteria: TaskFilter) -> list[TaskLine]:
-    """Return the task whose id was searched for, with any status, on the first page only."""
-    text, filters = criteria.text or "", (criteria.status, criteria.queue, criteria.task_type, criteria.before)
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < _MAX_ID) or any(filters):
+def _task_by_number(store: Store, text: str) -> list[TaskLine]:
+    """Return the task that has the text as its id."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < _MAX_ID):
         return []
     rows = store.task_lines(TaskFilter(before=int(text) + 1, limit=1)).rows
     return [row for row in rows if row.id == int(text)]

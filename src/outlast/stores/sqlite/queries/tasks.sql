@@ -22,8 +22,20 @@ SELECT id,
     (:status IS NULL OR status = :status)
     AND (:queue IS NULL OR queue = :queue)
     AND (:task_type IS NULL OR task_type = :task_type)
-    AND CASE WHEN :text IS NULL THEN 1 ELSE shows(unique_key, parameters, :text) END
 FROM task_queue WHERE id < :before ORDER BY id DESC
+
+-- name: search_tasks
+-- The same scan. Rows whose unique key or stored arguments have the text also return both: the caller checks what is
+-- shown of them.
+SELECT id, CASE WHEN matches THEN unique_key END, CASE WHEN matches THEN parameters END
+FROM (
+    SELECT id, unique_key, parameters,
+        (:status IS NULL OR status = :status)
+        AND (:queue IS NULL OR queue = :queue)
+        AND (:task_type IS NULL OR task_type = :task_type)
+        AND (unique_key IS :text OR holds(:text, '', parameters)) AS matches
+    FROM task_queue WHERE id < :before ORDER BY id DESC
+)
 
 -- name: scan_failed_tasks
 -- A failed task has a dead letter, whose index is in the order of task ids.
