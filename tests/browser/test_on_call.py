@@ -129,7 +129,7 @@ def test_a_source_whose_failures_do_not_count_is_not_green(small, windows):
     (source,) = small.stage.app.sources.add_many([NewSource("https://down.test/feed", "feed")])
     for _ in range(35):
         small.stage.app.sources.record_failure(source.id, errors.TemporaryAPIError("503 Service Unavailable"))
-    for path in (path_to("sources"), path_to("source", number=source.id)):
+    for path in (path_to("sources"), path_to("source", source_id=source.id)):
         page = windows.page(small, path, width=WIDE)
         badge = page.locator("#main .badge", has_text="failing").first
         assert "k-warn" in badge.get_attribute("class")

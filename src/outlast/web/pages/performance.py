@@ -45,4 +45,3 @@ def _read_performance(request: PageRequest) -> PageData:
 
 
 PAGES = (PageRoute("performance", "/performance", "performance.html", _read_performance),)
-ACTIONS = ()

@@ -15,4 +15,3 @@ def _read_periodic(request: PageRequest) -> PageData:
 
 
 PAGES = (PageRoute("periodic", "/periodic", "periodic.html", _read_periodic),)
-ACTIONS = ()
