@@ -251,3 +251,60 @@ def test_local_time_stands_beside_utc(small, windows):
     assert text.endswith(f"{local:%H:%M:%S} local)")
     plain = windows.page(small, path, width=WIDE, java_script_enabled=False)
     assert plain.locator("time.clock", has_text=stamp).first.inner_text() == stamp, "without a script there is UTC"
+
+
+def test_a_periodic_task_is_paused_resumed_and_run_by_hand(small, windows):
+    @small.stage.app.periodic(every=3600)
+    def nightly() -> None: ...
+
+    small.stage.app.schedule.begin(small.stage.app.store)
+    page = windows.page(small, path_to("periodic"), width=WIDE)
+    row = page.locator("tr[data-row]")
+    row.get_by_role("button", name="Pause").click()
+    page.get_by_text("periodic task nightly is paused for all workers").wait_for()
+    assert "when resumed" in row.inner_text()
+    row.get_by_role("button", name="Run now").click()
+    page.get_by_text("a run of nightly was enqueued as task 1").wait_for()
+    assert "queued" in row.inner_text()
+    row.get_by_role("button", name="Resume").click()
+    page.get_by_text("periodic task nightly is resumed").wait_for()
+    assert "active" in row.inner_text()
+    assert [entry.action for entry in small.stage.app.store.audits()] == [
+        "resume_periodic",
+        "run_periodic_now",
+        "pause_periodic",
+    ]
+    reader = windows.page(small, path_to("periodic"), "reader", width=WIDE)
+    assert reader.get_by_role("button", name="Pause").count() == 0
+
+
+def test_selected_tasks_are_run_now_or_cancelled(small, windows):
+    numbers = [small.stage.enqueue("greet", delay=3600) for _ in range(3)]
+    page = windows.page(small, path_to("tasks", {"task": "greet"}), width=WIDE)
+    page.get_by_role("checkbox", name=f"Select task {numbers[0]}").check()
+    page.get_by_role("checkbox", name=f"Select task {numbers[1]}").check()
+    page.get_by_role("button", name="Run selected now").click()
+    page.get_by_text("2 tasks due now").wait_for()
+    assert page.url.endswith("/tasks?task=greet")
+    tasks = small.stage.app.store
+    assert [tasks.get(each).next_run_after <= tasks.now() for each in numbers] == [True, True, False]
+    windows.answers.append(True)
+    page.get_by_role("checkbox", name=f"Select task {numbers[2]}").check()
+    page.get_by_role("button", name="Cancel selected").click()
+    page.get_by_text("1 task cancelled").wait_for()
+    assert tasks.get(numbers[2]).status == "CANCELLED"
+
+
+def test_dead_letters_are_grouped_by_cause_and_one_cause_is_replayed_with_a_click(small, windows):
+    small.stage.fail("fetch", 2)
+    small.stage.fail("parse")
+    page = windows.page(small, path_to("dead_letters"), width=WIDE)
+    page.get_by_role("link", name="By cause").click()
+    page.wait_for_url("**/failures?**dead=1*")
+    row = page.get_by_role("row", name="ResourceNotFoundError in 2 tasks")
+    windows.answers.append(True)
+    row.get_by_role("button", name="Replay").click()
+    page.wait_for_url("**/replays/*")
+    assert windows.questions[-1].startswith("Replay 3 dead letters of this cause")
+    (replay,) = small.stage.app.dead_letters.replays()
+    assert (replay.total, replay.canary) == (3, True)

@@ -16,6 +16,8 @@ _HELP_LINES = {
     "status": "Show tasks, queues, workers, cooldowns and failures.",
     "tasks": "List tasks, cancel them, or make them due now.",
     "dlq": "List, edit, replay or discard dead letters.",
+    "periodic": "Pause and resume periodic tasks, or run them now.",
+    "mark": "Mark a deploy on the charts of the dashboard.",
     "queues": "List, pause and resume queues.",
     "cooldowns": "Start and end the cooldowns of resources.",
     "breakers": "Open and close breakers in all processes.",
@@ -38,6 +40,8 @@ _SHARED_MODULES = {
     "cooldowns": "operations",
     "breakers": "operations",
     "audit": "operations",
+    "periodic": "operations",
+    "mark": "operations",
 }  # of commands beside another one
 _COMMANDS = {
     name: (f"outlast.cli.{_SHARED_MODULES.get(name, name)}:{name}", line) for name, line in _HELP_LINES.items()

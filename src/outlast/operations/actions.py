@@ -10,6 +10,7 @@ from outlast.operations import FILTERS, InvalidValueError, Values, filter_argume
 from outlast.ports.read_rows import FailureGroup
 from outlast.ports.rows import DeadLetter
 from outlast.ports.source_rows import Source, SourceChange
+from outlast.queue.audit import os_user
 from outlast.queue.dead_letters import Handled
 from outlast.queue.masking import masked_text
 from outlast.report.dead_letters import handled_text
@@ -189,6 +190,68 @@ def cancel_task(app: "App", values: Values, _who: str | None) -> OperationResult
 
 def run_task_now(app: "App", values: Values, _who: str | None) -> OperationResult:
     return _change_task(app, values, app.tasks.run_now, "is due now", "only a waiting task can be made due now")
+
+
+def _change_tasks(values: Values, act: Callable[[Sequence[int]], Sequence[int]], done: str) -> OperationResult:
+    numbers = values["task_id"]
+    changed = list(act(numbers))
+    others = sorted(set(numbers) - set(changed))
+    more = f"; {counted(len(others), 'other')} did not wait" if others else ""
+    return OperationResult(
+        f"{counted(len(changed), 'task')} {done}{more}",
+        {"changed": changed, "unchanged": others},
+        ok=not others,
+    )
+
+
+def cancel_tasks(app: "App", values: Values, _who: str | None) -> OperationResult:
+    return _change_tasks(values, app.store.cancel, "cancelled")
+
+
+def run_tasks_now(app: "App", values: Values, _who: str | None) -> OperationResult:
+    return _change_tasks(values, app.store.run_now, "due now")
+
+
+def _pause_periodic(app: "App", values: Values, *, paused: bool) -> OperationResult:
+    name = values["periodic"]
+    act = app.schedule.pause if paused else app.schedule.resume
+    if not act(app.store, name):
+        raise LookupError(f"periodic task {name} does not exist; a worker registers it when it starts")
+    text = "is paused for all workers: runs that were enqueued before continue" if paused else "is resumed"
+    return OperationResult(f"periodic task {name} {text}", {"periodic": name, "paused": paused})
+
+
+def pause_periodic(app: "App", values: Values, _who: str | None) -> OperationResult:
+    return _pause_periodic(app, values, paused=True)
+
+
+def resume_periodic(app: "App", values: Values, _who: str | None) -> OperationResult:
+    return _pause_periodic(app, values, paused=False)
+
+
+def run_periodic_now(app: "App", values: Values, _who: str | None) -> OperationResult:
+    name = values["periodic"]
+    if name not in app.schedule.names():
+        raise LookupError(f"periodic task {name} is not one of this program; name its app with --app MODULE:APP")
+    enqueued = app.schedule.run_now(app.store, name)
+    data = {
+        "periodic": name,
+        "task_id": enqueued.id if enqueued else None,
+        "created": bool(enqueued and enqueued.created),
+    }
+    if enqueued is None:
+        message = f"no run of {name} was enqueued: no worker has registered it, or one has just enqueued a run"
+        return OperationResult(message, data, ok=False)
+    if not enqueued.created:
+        message = f"no run of {name} was enqueued: the run before it, task {enqueued.id}, has not ended"
+        return OperationResult(message, data, ok=False)
+    return OperationResult(f"a run of {name} was enqueued as task {enqueued.id}", data)
+
+
+def mark_deploy(app: "App", values: Values, who: str | None) -> OperationResult:
+    version = values["version"]
+    number = app.store.add_chart_mark("deploy", version, who or os_user())
+    return OperationResult(f"deploy {version} is marked on the charts", {"mark_id": number, "version": version})
 
 
 def pause_queue(app: "App", values: Values, _who: str | None) -> OperationResult:

@@ -12,6 +12,7 @@ from outlast.operations import (
     FLAG,
     MAX_SELECTED,
     MINUTES,
+    NAME,
     PATCH,
     QUEUE,
     RATE,
@@ -149,6 +150,8 @@ _DEAD_LETTERS = _DEAD_LETTER._replace(help="The ids of the dead letters.", many=
 _REPLAY = Parameter("replay_id", ROW, "The id of the replay.", required=True, argument="ID...")
 _GROUP = Parameter("fingerprint", text_kind(200), "The fingerprint of the group.", required=True, argument="GROUP...")
 _TASK = Parameter("task_id", ROW, "The id of the task.", required=True, argument="ID...")
+_TASKS = _TASK._replace(help="The ids of the tasks.", many=True)
+_PERIODIC = Parameter("periodic", NAME, "The name of the periodic task.", required=True, argument="NAME...")
 _QUEUE = Parameter("queue", QUEUE, "The name of the queue.", required=True, argument="QUEUE...")
 _SOURCE = Parameter("source_id", SOURCE, "The id or the URL of the source.", required=True, argument="ID_OR_URL...")
 _RESOURCE = Parameter(
@@ -158,10 +161,12 @@ _HANDLED = {"dead_letter_id": "integer", "task_id": "integer", "outcome": "strin
 _IDS = {"conflict": "array", "gone": "array"}
 _STANDING = {"fingerprint": "string", "standing": "string"}
 _CHANGED = {"task_id": "integer", "status": "string", "changed": "boolean"}
+_CHANGED_TASKS = {"changed": "array", "unchanged": "array"}
 _STATE = {"source_id": "integer", "state": "string"}
 _ORDERED = {"resource": "string", "order": "integer", "known": "boolean"}
 _about_dead_letter, _about_group = "dead_letter:{dead_letter_id}".format_map, "group:{fingerprint}".format_map
 _about_replay, _about_task = "replay:{replay_id}".format_map, "task:{task_id}".format_map
+_about_periodic = "periodic:{periodic}".format_map
 _about_queue = "queue:{queue}".format_map
 _about_source, _about_resource = "source:{source_id}".format_map, "resource:{resource}".format_map
 
@@ -253,6 +258,36 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "run_task_now", "Make waiting tasks due now, whatever they wait for.", actions.run_task_now, (_TASK, WHY),
         _about_task, "/tasks/{task_id}/run-now", _CHANGED, "tasks run-now", "42",
+    ),
+    Operation(
+        "cancel_tasks", "Cancel the selected tasks that wait or are parked.", actions.cancel_tasks, (_TASKS, WHY),
+        lambda _: "tasks", "/tasks/cancel", _CHANGED_TASKS, confirm="Cancel the selected tasks?",
+    ),
+    Operation(
+        "run_tasks_now", "Make the selected tasks that wait due now.", actions.run_tasks_now, (_TASKS, WHY),
+        lambda _: "tasks", "/tasks/run-now", _CHANGED_TASKS,
+    ),
+    Operation(
+        "pause_periodic", "Pause periodic tasks: no worker enqueues them until they are resumed.",
+        actions.pause_periodic, (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/pause",
+        {"periodic": "string", "paused": "boolean"}, "periodic pause", "nightly", page="/periodic",
+    ),
+    Operation(
+        "resume_periodic", "Resume periodic tasks. Runs that were missed are not made up for.",
+        actions.resume_periodic, (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/resume",
+        {"periodic": "string", "paused": "boolean"}, "periodic resume", "nightly", page="/periodic",
+    ),
+    Operation(
+        "run_periodic_now", "Enqueue a run of periodic tasks, also if they are paused. The next regular run stays.",
+        actions.run_periodic_now, (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/run-now",
+        {"periodic": "string", "task_id": "integer|null", "created": "boolean"}, "periodic run-now",
+        "nightly --app jobs:app", page="/periodic",
+    ),
+    Operation(
+        "mark_deploy", "Mark a deploy: a line on the charts of the dashboard, kept for 90 days.", actions.mark_deploy,
+        (Parameter("version", text_kind(80), "What was deployed.", required=True, argument="VERSION"), WHY),
+        "deploy:{version}".format_map, "/marks/deploy", {"mark_id": "integer", "version": "string"},
+        "mark deploy", "v1.2", page="/",
     ),
     Operation(
         "pause_queue", "Pause queues: workers start no more tasks from them. Tasks can still be added.",

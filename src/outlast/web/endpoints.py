@@ -386,7 +386,7 @@ def _next_path(operation: Operation, done: OperationResult, page_request: PageRe
     if "back" not in page_request.form:
         values = {name: quote(str(value), safe="") for name, value in {**page_request.path, **done.data}.items()}
         return (done.page or operation.page or operation.path.rpartition("/")[0]).format_map(values)
-    known = {each.name for each in FILTERS}
+    known = {"status", *(each.name for each in FILTERS)}
     query = dict(parse_qsl(page_request.typed().get("back", "")[:_PARENT_QUERY_CHARS]))
     query = {name: value for name, value in query.items() if name in known}
     if conflicts := done.data.get("conflict"):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from shlex import quote
+from urllib.parse import urlencode
 
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, TaskLine
 from outlast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
@@ -78,6 +79,7 @@ def read_tasks(request: PageRequest) -> PageData:
         "first_page": criteria.before is None,
         "counts": {str(each): counts.get(each, 0) for each in Status},
         "known_tasks": sorted(request.app.tasks_by_name),
+        "_back": urlencode(given),
         "_look": MAX_ROWS_SCANNED,
         "_stands": STATUS_TEXTS,
     }
