@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import outlast
+from outlast.cli import cli
 from outlast.cli import operations as commands
 from outlast.operations import COUNT, WHY, InvalidValueError, Parameter, parse_values, table, text_kind
 from outlast.operations.actions import OperationResult
@@ -146,3 +147,47 @@ def test_a_value_names_its_parameter(app):
         parse_values(app, PAINT.parameters, {"thing": ["x"], "colour": ["red"]}, is_strict=True)
     with pytest.raises(InvalidValueError, match="no thing was given"):
         parse_values(app, PAINT.parameters, {"thing": [" "]})
+
+
+def outlast_command(app, *words):
+    done = CliRunner().invoke(cli, [*words, "--url", f"sqlite:///{app.store.db.path}"])
+    return done.exit_code, done.output.strip()
+
+
+def test_a_deploy_is_marked_with_who_did_it(app):
+    assert outlast_command(app, "mark", "deploy", "v1.2", "--why", "hotfix") == (
+        0,
+        "deploy v1.2 is marked on the charts",
+    )
+    (mark,) = app.store.chart_marks(window=60.0)
+    (entry,) = app.store.audits()
+    assert (mark.kind, mark.text, mark.who) == ("deploy", "v1.2", entry.who)
+    assert (entry.action, entry.subject, entry.reason) == ("mark_deploy", "deploy:v1.2", "hotfix")
+
+
+def test_periodic_tasks_are_paused_from_a_shell(app):
+    app.store.set_periodic({"nightly": 60.0})
+    code, output = outlast_command(app, "periodic", "pause", "nightly", "hourly")
+    assert code == 1
+    assert output.splitlines() == [
+        "periodic task nightly is paused for all workers: runs that were enqueued before continue",
+        "periodic task hourly does not exist; a worker registers it when it starts",
+    ]
+    assert outlast_command(app, "periodic", "run-now", "nightly") == (
+        1,
+        "periodic task nightly is not one of this program; name its app with --app MODULE:APP",
+    )
+    assert outlast_command(app, "periodic", "resume", "nightly") == (0, "periodic task nightly is resumed")
+    assert [row.paused for row in app.store.periodic()] == [False]
+
+
+def test_selected_tasks_that_do_not_wait_stay(app):
+    @app.task
+    def greet() -> None: ...
+
+    first, second = (greet.enqueue(delay=60.0).id for _ in range(2))
+    app.store.cancel([second])
+    row = next(each for each in OPERATIONS if each.name == "cancel_tasks")
+    done = table.perform(app, row, {"task_id": [first, second], "why": None})
+    assert (done.ok, done.message) == (False, "1 task cancelled; 1 other did not wait")
+    assert done.data == {"changed": [first], "unchanged": [second]}

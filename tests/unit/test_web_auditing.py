@@ -38,7 +38,7 @@ def client(site, role):
 
 
 VALID = {"dead_letter_id": "1", "replay_id": "1", "task_id": "1", "source_id": "1", "fingerprint": "x", "queue": "x",
-         "resource": "x", "minutes": "5", "group": "x", "patch": "[]"}  # fmt: skip
+         "resource": "x", "minutes": "5", "group": "x", "patch": "[]", "version": "1"}  # fmt: skip
 
 
 @pytest.mark.parametrize("twin", ["", "/api"], ids=["form", "twin"])
