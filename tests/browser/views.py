@@ -72,6 +72,7 @@ _KNOWN: dict[str, list[View]] = {
     "failures": [
         _plain("failures"),
         _asked("failures", "filtered", category="api_temporary"),
+        _asked("failures", "dead", dead=1, order="largest"),
         _asked("failures", "nothing", text=_NOTHING),
     ],
     "failure": [

@@ -1,17 +1,22 @@
-"""The pages of tasks: the list and one task, and its live updates."""
+"""The pages of tasks: the list, one task and its live updates, periodic tasks, and performance."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from shlex import quote
 from urllib.parse import urlencode
 
-from outlast.ports.read_rows import MAX_ROWS_SCANNED, TaskLine
+from outlast.ports.read_rows import MAX_ROWS_SCANNED, FlowEvent, TaskLine
 from outlast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
 from outlast.ports.store import Store
 from outlast.queue.masking import task_search
 from outlast.report.dead_letters import STATUS_TEXTS, blocked_reason
-from outlast.web.filters import choice_param, row_param, text_param
+from outlast.report.flow import steps_of
+from outlast.report.performance import latency_over_time, performance_by_task
+from outlast.web.charts import Series, stacked_chart
+from outlast.web.filters import choice_param, paginate, row_param, text_param
+from outlast.web.pages.overview import read_marks
 from outlast.web.routing import PageData, PageRequest, PageRoute, require
 from outlast.web.task_view import audit_views, edit_views, mask_optional, masked_line, task_view
 
@@ -139,7 +144,55 @@ def _dead_letter_number(store: Store, task: Task) -> int | None:
     return next((row.id for row in store.dead_letter_lines(criteria).rows if row.original_task_id == task.id), None)
 
 
+def _read_periodic(request: PageRequest) -> PageData:
+    rows, part = paginate(request.app.store.periodic(), request.query, "page", _ROWS)
+    return {
+        "tasks": [{**row._asdict(), "here": row.name in request.app.schedule.names()} for row in rows],
+        "pages": {"tasks": part},
+    }
+
+
+_PERFORMANCE_RANGES = {
+    "1h": (3_600.0, 120.0, "1 hour"),
+    "24h": (86_400.0, 3_600.0, "24 hours"),
+    "7d": (604_800.0, 21_600.0, "7 days"),
+}
+_MAX_PERFORMANCE_ROWS = 60
+_LATENCY_UNITS = (("ms", 0.001, 10.0), ("s", 1.0, 600.0), ("min", 60.0, math.inf))
+
+
+def _read_performance(request: PageRequest) -> PageData:
+    store, query = request.app.store, request.query
+    name = choice_param(query, "range", _PERFORMANCE_RANGES) or "24h"
+    window, step, _ = _PERFORMANCE_RANGES[name]
+    task = text_param(query, "task")
+    sample = store.finished_sample(window=window)
+    flow = store.pulse(window=window, step=step).flow
+    ended = sum(point.count for point in flow if point.event in {FlowEvent.DONE, FlowEvent.FAILED})
+    rows = [row for row in performance_by_task(sample, ended * 60.0 / window) if task in {None, row.task_type}]
+    steps, marks = steps_of(store.now(), window, step), read_marks(store, window)
+    latency = latency_over_time([each for each in sample if task in {None, each.task_type}], steps, step)
+    unit, size = next((unit, size) for unit, size, most in _LATENCY_UNITS if max(latency) < most)
+    counts = tuple(round(each / size) for each in latency)
+    series = Series("done", "", False, "Latency", (unit, unit), counts, "performance", {"range": name})  # noqa: FBT003
+    return {
+        "range": name,
+        "task": task,
+        "tasks": rows[:_MAX_PERFORMANCE_ROWS],
+        "sampled": len(sample),
+        "latency": {"steps": steps, "p95": latency},
+        "marks": marks,
+        "_more": max(0, len(rows) - _MAX_PERFORMANCE_ROWS),
+        "_ranges": [(each, label) for each, (*_, label) in _PERFORMANCE_RANGES.items()],
+        "_chart": stacked_chart(
+            "chart-latency", f"Queue latency, 95th percentile in {unit}", [series], steps, step, marks=marks
+        ),
+    }
+
+
 PAGES = (
     PageRoute("tasks", _PATH, "tasks.html", read_tasks),
     PageRoute("task", f"{_PATH}/{{task_id}}", "task.html", read_task),
+    PageRoute("periodic", "/periodic", "periodic.html", _read_periodic),
+    PageRoute("performance", "/performance", "performance.html", _read_performance),
 )
