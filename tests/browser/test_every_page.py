@@ -46,7 +46,7 @@ def test_what_is_not_there_is_told_on_a_page_that_reads_well(window, house, view
     window.set_viewport_size({"width": WIDE, "height": 900})
     answer = window.goto(house.at(view.path(house.stage)))
     assert answer.status == 404
-    assert window.get_by_role("link", name="Overview").is_visible(), "there is a way back"
+    assert window.get_by_role("link", name="Overview", exact=True).is_visible(), "there is a way back"
     assert problems(window) == {}
     window.complaints.clear()  # the browser itself complains of a 404
 
