@@ -10,7 +10,7 @@ from outlast.cli.app_options import (
     flag,
     json_counts_option,
     json_rows_option,
-    limit_option,
+    list_options,
     next_command,
     with_app,
     with_configured_app,
@@ -68,8 +68,7 @@ def alerts() -> None:
 
 @alerts.command("list")
 @flag("--waiting", "Only alerts that are not delivered yet.")
-@limit_option("Alerts", 50)
-@json_rows_option
+@list_options("Alerts", 50)
 @with_app
 def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None:
     """List alerts, newest first.

@@ -17,8 +17,7 @@ from outlast.cli.app_options import (
     id_argument,
     json_counts_option,
     json_option,
-    json_rows_option,
-    limit_option,
+    list_options,
     next_command,
     option,
     with_app,
@@ -364,8 +363,7 @@ def dlq() -> None:
 @dlq.command("list")
 @with_app
 @with_filters
-@limit_option("Dead letters", 50)
-@json_rows_option
+@list_options("Dead letters", 50)
 def list_dead_letters(app: "App", *, filters: JsonObject, limit: int, as_json: bool) -> None:
     """List dead letters, newest first.
 
@@ -449,8 +447,7 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
 @dlq.command("groups")
 @with_app
 @with_filters
-@limit_option("Groups", 50)
-@json_rows_option
+@list_options("Groups", 50)
 def list_groups(app: "App", *, filters: JsonObject, limit: int, as_json: bool) -> None:
     """Group dead letters by cause, the largest group first.
 

@@ -9,8 +9,7 @@ from outlast.cli.app_options import (
     flag,
     id_argument,
     json_option,
-    json_rows_option,
-    limit_option,
+    list_options,
     next_command,
     with_app,
 )
@@ -183,8 +182,7 @@ def replays() -> None:
 
 @replays.command("list")
 @flag("--running", "Only replays that are running.")
-@limit_option("Replays", 20)
-@json_rows_option
+@list_options("Replays", 20)
 @with_app
 def list_replays(app: "App", *, running: bool, limit: int, as_json: bool) -> None:
     """List replays, newest first.

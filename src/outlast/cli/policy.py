@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from outlast.cli.app_options import json_option, json_rows_option, option
+from outlast.cli.app_options import json_option, list_options, option
 from outlast.cli.completion import policy_names
 from outlast.cli.formats import DURATION, ParsedType
 from outlast.cli.output import Cells, JsonObject, make_console, print_json, print_text, table
@@ -127,7 +127,7 @@ def _print_waits(policy: "RetryPolicy") -> None:
 
 
 @policy.command("list")
-@json_rows_option
+@list_options()
 def list_policies(*, as_json: bool) -> None:
     """List the named policies: the built-in ones and those of outlast.toml.
 
@@ -190,7 +190,7 @@ def _policy_of_task(reference: str, name: str | None) -> _NamedPolicy:
         app.close()
 
 
-@table("POLICY:16, TRIES, WAITS, JITTER, DEADLINE, FROM:13, RETRIES")
+@table("POLICY, TRIES, WAITS, JITTER, DEADLINE, FROM:13, RETRIES")
 def _policies_table(named: _NamedPolicy) -> Cells:
     policy = named.policy
     backoff = policy.backoff if isinstance(policy.backoff, str) else "own"

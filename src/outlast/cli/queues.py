@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import json_rows_option, with_app
+from outlast.cli.app_options import list_options, with_app
 from outlast.cli.formats import relative_time
 from outlast.cli.operations import add_operations
 from outlast.cli.output import Cells, mask_secrets, print_list, table
@@ -28,7 +28,7 @@ def queues() -> None:
 
 
 @queues.command("list")
-@json_rows_option
+@list_options()
 @with_app
 def list_queues(app: "App", *, as_json: bool) -> None:
     """List the queues that have tasks or are paused.
@@ -41,7 +41,7 @@ def list_queues(app: "App", *, as_json: bool) -> None:
     print_list(app.tasks.queues(), queues_table, empty, as_json=as_json)
 
 
-@table("QUEUE:30, READY, SCHEDULED, RUNNING, PARKED, STATE")
+@table("QUEUE, READY, SCHEDULED, RUNNING, PARKED, STATE")
 def queues_table(row: "QueueRow") -> Cells:
     """Return the table of queues."""
     return (row.name, row.ready, row.scheduled, row.running, row.parked, "paused" if row.paused else "open")
@@ -51,7 +51,7 @@ add_operations(queues, "queues")
 
 
 @click.command()
-@json_rows_option
+@list_options()
 @with_app
 def limits(app: "App", *, as_json: bool) -> None:
     """Show the limits that all workers share, set by app.limit(…), and their current use.
@@ -67,7 +67,7 @@ def limits(app: "App", *, as_json: bool) -> None:
     print_list(app.store.limits(), _limits_table, empty, as_json=as_json)
 
 
-@table("RESOURCE:30, RATE, RUNNING, RETRIES, NEXT START, WAITING UNTIL, USED")
+@table("RESOURCE, RATE, RUNNING, RETRIES, NEXT START, WAITING UNTIL, USED")
 def _limits_table(row: "LimitRow") -> Cells:
     return (
         mask_secrets(row.resource),

@@ -9,7 +9,7 @@ from outlast.cli.app_options import (
     json_counts_option,
     json_option,
     json_rows_option,
-    limit_option,
+    list_options,
     next_command,
     option,
     with_app,
@@ -55,8 +55,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @option("--profile", "NAME", "Only cycles of this profile.", shell_complete=profile_names)
-@limit_option("Cycles", 20)
-@json_rows_option
+@list_options("Cycles", 20)
 @with_app
 def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> None:
     """List the last cycles, newest first. A cycle polls all sources of a profile that are due.
@@ -244,8 +243,7 @@ def sources() -> None:
 @option("--profile", "NAME", "Only sources of this profile.", shell_complete=profile_names)
 @option("--text", "TEXT", "Only sources with this text in URL or name.")
 @option("--after", "ID", "Only sources with larger ids: the next page.", type=ROW_LIMIT)
-@limit_option("Sources", 50)
-@json_rows_option
+@list_options("Sources", 50)
 @with_app
 def list_sources(app: "App", /, *, profile: str | None, limit: int, as_json: bool, **filters: Any) -> None:
     """List sources by id, with the number of sources in each state.
@@ -276,7 +274,7 @@ def list_sources(app: "App", /, *, profile: str | None, limit: int, as_json: boo
 
 @sources.command("show")
 @click.argument("word", metavar="ID_OR_URL")
-@json_option
+@list_options(json_flag=json_option)
 @with_app
 def show_source(app: "App", word: str, *, as_json: bool) -> None:
     """Show a source: its health, when and why it is polled next, and its history.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import flag, json_option, next_command, option, store_label, with_app
+from outlast.cli.app_options import flag, json_option, list_options, next_command, option, store_label, with_app
 from outlast.cli.dlq import dead_letter_groups_table
 from outlast.cli.formats import relative_time
 from outlast.cli.job_views import recent_runs, run_data
@@ -45,7 +45,7 @@ _MOVE_HINT = "a move into this database is not finished: run outlast move again 
 @click.command()
 @flag("--watch", "Refresh every second until Ctrl-C.")
 @option("--groups", "N", "Groups of failures to show.", "top", type=click.IntRange(0, 1000), default=5)
-@json_option
+@list_options(json_flag=json_option)
 @with_app
 def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
     """Show tasks, queues, workers, cooldowns and failures.
@@ -173,6 +173,6 @@ def _workers_table(row: "WorkerRow") -> Cells:
     )
 
 
-@table("COOLDOWN:36, ENDS, REASON")
+@table("COOLDOWN, ENDS, REASON")
 def _cooldowns_table(row: "Cooldown") -> Cells:
     return mask_secrets(row.resource), relative_time(row.until), mask_secrets(row.reason)

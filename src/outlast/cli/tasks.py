@@ -13,8 +13,7 @@ from outlast.cli.app_options import (
     flag,
     id_argument,
     json_option,
-    json_rows_option,
-    limit_option,
+    list_options,
     next_command,
     option,
     with_app,
@@ -224,8 +223,7 @@ def tasks() -> None:
 @option("--queue", "NAME", "Only tasks of this queue.", shell_complete=queue_names)
 @option("--task", "NAME", "Only tasks with this name.", "task_type")
 @option("--before", "ID", "Only tasks with smaller ids: the next page.", type=ROW_NUMBER)
-@limit_option("Tasks", 50)
-@json_rows_option
+@list_options("Tasks", 50)
 @with_app
 def list_tasks(app: "App", /, *, status: str | None, limit: int, as_json: bool, **filters: Any) -> None:
     """List tasks, newest first.
