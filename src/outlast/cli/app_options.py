@@ -55,7 +55,7 @@ id_argument = click.argument("number", type=ROW_NUMBER, metavar="ID")
 
 
 def list_options(
-    what: str = "", default: int = 0, json_flag: "Callable[[F], F]" = json_rows_option
+    what: str = "", default: int = 0, json_flag: Callable[[Any], Any] = json_rows_option
 ) -> "Callable[[F], F]":
     """Return the options of a command that prints a list: ``--limit``, ``--wide`` and ``--json``.
 

@@ -23,7 +23,7 @@ from outlast.cli.app_options import (
     with_app,
 )
 from outlast.cli.dlq_replays import CONFLICT_TEXT, follow_replay, replays
-from outlast.cli.errors import InvalidUsageError, exit_failed
+from outlast.cli.errors import CommandError, InvalidUsageError, exit_failed
 from outlast.cli.formats import (
     RATE,
     ROW_LIMIT,
@@ -78,7 +78,7 @@ def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], 
 
     \b
     Examples:
-      outlast dlq edit 7 --set /depth=2 --reason 'too deep' --app jobs:app
+      outlast dlq edit 7 --set /depth=2 --why 'too deep' --app jobs:app
       outlast dlq edit 7 --patch '[{"op": "remove", "path": "/n"}]' --why unused
     """  # noqa: D301  # click reads the control character, not a backslash
     if (patch is None) == (not pairs):
@@ -253,6 +253,8 @@ def replay(  # noqa: PLR0913  # its options
     if dry_run:
         _print_dry_run(app, selection, "would be replayed", as_json=as_json)
     elif canary or rate is not None or max_failures is not None:
+        if selection.criteria and not selection.count(app):
+            raise CommandError(*_empty_text(selection.criteria, "list"))
         started = app.dead_letters.replay_later(
             canary=canary,
             rate=rate,
@@ -318,7 +320,7 @@ def _handle_each(
             else:
                 parts = [f"{count} {outcome}" for outcome, count in counts.items()]
                 print_text(", ".join(parts) or "no dead letters match")
-    if counts["conflict"] or (counts["gone"] and selection.has_only_ids):
+    if counts["conflict"] or (counts["gone"] and selection.has_only_ids) or (selection.filters and not counts):
         exit_failed()
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import P, R, flag, json_rows_option, limit_option, next_command, option, with_app
+from outlast.cli.app_options import P, R, flag, json_rows_option, list_options, next_command, option, with_app
 from outlast.cli.completion import category_names, queue_names
 from outlast.cli.errors import exit_failed, message_hint
-from outlast.cli.formats import ROW_NUMBER, relative_time
+from outlast.cli.formats import ROW_NUMBER, ParsedType, relative_time
 from outlast.cli.logs import set_up_logs
 from outlast.cli.output import (
     Cells,
@@ -24,6 +24,7 @@ from outlast.cli.output import (
 )
 from outlast.operations import (
     FILTERS,
+    FLAG,
     SOURCE,
     WHY,
     InvalidValueError,
@@ -32,6 +33,7 @@ from outlast.operations import (
     parse_values,
 )
 from outlast.operations.table import OPERATIONS, Operation, perform
+from outlast.queue.audit import SUBJECTS
 
 if TYPE_CHECKING:
     from outlast.app import App
@@ -45,6 +47,8 @@ why_option = option(f"--{WHY.name}", WHY.kind.metavar, WHY.help, default="")
 def parameter_option(parameter: Parameter) -> "Callable[[Callable[P, R]], Callable[P, R]]":
     """Return the option of a parameter; its value is a text."""
     name = f"--{parameter.name.replace('_', '-')}"
+    if parameter.kind is FLAG:
+        return flag(name, parameter.help)
     settings: dict[str, Any] = {"default": parameter.default, "required": parameter.required}
     if "enum" in parameter.kind.schema and parameter.name not in _COMPLETERS:
         return click.option(name, type=click.Choice(parameter.kind.schema["enum"]), help=parameter.help)
@@ -53,10 +57,13 @@ def parameter_option(parameter: Parameter) -> "Callable[[Callable[P, R]], Callab
     )
 
 
-def parse_options(app: "App", parameters: Iterable[Parameter], texts: Mapping[str, str | None]) -> dict[str, Any]:
+def parse_options(
+    app: "App", parameters: Iterable[Parameter], texts: Mapping[str, str | bool | None]
+) -> dict[str, Any]:
     """Return the values of options. A value that is not valid is a usage error that names the option."""
     try:
-        return parse_values(app, parameters, {name: [text] for name, text in texts.items() if text})
+        given = {name: ["yes" if text is True else text] for name, text in texts.items() if text}
+        return parse_values(app, parameters, given)
     except InvalidValueError as error:
         hint = f"--{error.parameter.replace('_', '-')}"
         raise click.BadParameter(str(error), param_hint=hint if error.parameter else None) from None
@@ -172,12 +179,19 @@ mark = _operation_group("mark", "Mark events on the charts of the dashboard.", "
 breakers = _operation_group("breakers", "Open and close breakers in all processes.", "close api.example.com")
 
 
+def _parse_subject(text: str) -> str | None:
+    kinds = {each.partition(":")[:2] for each in SUBJECTS}
+    return text if text.partition(":")[:2] in kinds else None
+
+
+_SUBJECT = ParsedType("subject", _parse_subject, f"is not a subject; give one of: {', '.join(SUBJECTS)}")
+
+
 @click.command()
-@option("--subject", "WHAT", "Only entries about this, such as dead_letter:7 or queue:mail.")
+@option("--subject", "WHAT", "Only entries about this, such as dead_letter:7 or queue:mail.", type=_SUBJECT)
 @option("--action", "NAME", "Only this action, such as discard_dead_letter.")
 @option("--before", "ID", "Only entries with smaller ids: the next page.", type=ROW_NUMBER)
-@limit_option("Entries", 50)
-@json_rows_option
+@list_options("Entries", 50)
 @with_app
 def audit(app: "App", /, *, limit: int, as_json: bool, **filters: Any) -> None:
     """Show who changed what with commands and on the dashboard, newest first.

@@ -4,7 +4,6 @@ Text from a store is untrusted: a task's arguments, or an error message. It is p
 characters that are not printable are replaced, so that no payload can colour, move or forge what the terminal shows.
 """
 
-import os
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from outlast import clock
+from outlast.cli.errors import no_color
 from outlast.cli.formats import exact_time
 from outlast.queue.masking import masked_text, masked_value
 from outlast.record.json_values import json_text
@@ -60,11 +60,6 @@ _STYLES = {
     "waits": "yellow",
     "given up": "red",
 }
-
-
-def no_color() -> bool:
-    """Return whether the user wants no escape sequences: NO_COLOR is set, and wins over FORCE_COLOR."""
-    return bool(os.environ.get("NO_COLOR"))
 
 
 def wide_flag() -> bool | None:

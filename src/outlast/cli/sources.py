@@ -65,7 +65,7 @@ def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> Non
       outlast sources cycles
       outlast sources cycles --profile feed --limit 100 --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    empty = ("no cycle yet", "outlast monitor MODULE:APP starts one")
+    empty = (f"no cycle{f' of the profile {profile}' if profile else ''} yet", "outlast monitor MODULE:APP starts one")
     print_list(app.sources.cycles(profile, limit), _cycles_table, empty, as_json=as_json)
 
 

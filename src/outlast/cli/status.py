@@ -70,7 +70,11 @@ def _watch(app: "App", top: int) -> None:
     from rich.live import Live  # noqa: PLC0415  # not for --help
 
     try:
-        with Live(_overview(app, top), console=make_console(), auto_refresh=False, vertical_overflow="crop") as live:
+        console = make_console()
+        while not console.is_terminal:
+            console.print(_overview(app, top))
+            time.sleep(_REFRESH_SECONDS)
+        with Live(_overview(app, top), console=console, auto_refresh=False, vertical_overflow="crop") as live:
             while True:
                 time.sleep(_REFRESH_SECONDS)
                 live.update(_overview(app, top), refresh=True)

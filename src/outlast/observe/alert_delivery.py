@@ -233,6 +233,9 @@ class Deliverer:
         dashboard: URL of the dashboard, for links in messages; empty if unknown.
         lease: Seconds for which this deliverer has claimed alerts. After that, another one may claim them.
 
+    Attributes:
+        results: The alerts of the last delivery, each with its result.
+
     Raises:
         ConfigError: If two channels have the same name, or a duration is not valid.
     """
@@ -260,6 +263,7 @@ class Deliverer:
                 raise ConfigError(
                     f"two channels are named {name}; give each channel a unique name, or one of them gets no alerts"
                 )
+        self.results: list[tuple[Alert, AlertResult]] = []
         self._unsettled: list[AlertResult] = []
         self._unsettled_until = 0.0
         self._delivery_lock = threading.Lock()
@@ -317,12 +321,14 @@ class Deliverer:
             self._run_maintenance()
             self._settle()
             alerts = self.store.claim_alerts(_BATCH, self.lease)
+            self.results = []
             if alerts:
                 self._unsettled_until = clock.monotonic() + self.lease
                 if self.channels:
                     self._send(alerts)
                 else:
                     self._unsettled = _log_alerts(alerts, self.targets.dashboard)
+                self.results = list(zip(alerts, self._unsettled, strict=True))
                 self._settle()
             return len(alerts)
 

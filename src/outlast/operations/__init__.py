@@ -28,6 +28,7 @@ _MAX_ROW = 2**63 - 1  # largest integer of both databases
 _MAX_MINUTES = 7 * 24 * 60
 _MAX_COUNT = 1_000_000
 _MAX_SECONDS = 366 * 86_400.0
+_MAX_LISTED = 5
 _WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -234,6 +235,15 @@ def _resource(text: str, name: str, app: "App") -> str:
     raise LookupError("this resource has no cooldown or breaker any more")
 
 
+def _group(text: str, name: str, app: "App") -> str:
+    """Return the fingerprint of a group, given by a prefix that no other group has; an unknown one stays as it is."""
+    found = app.store.fingerprints(parse_text(text, name, 200), _MAX_LISTED + 1)
+    if text in found or len(found) <= 1:
+        return text if text in found else next(iter(found), text)
+    shown = ", ".join(found[:_MAX_LISTED]) + (", …" if len(found) > _MAX_LISTED else "")
+    raise InvalidValueError(f"several groups begin with {text!r}: {shown}; give more characters")
+
+
 def _source_id(text: str, name: str, app: "App") -> int:
     """Return the id of a source, given by its id or its URL."""
     is_id = text.isascii() and text.isdecimal()
@@ -277,6 +287,7 @@ LINE = ValueKind(
 )
 QUEUE, NAME = text_kind(200, "QUEUE"), text_kind(200, "NAME")
 RESOURCE = ValueKind({"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS}, "RESOURCE", _resource)
+GROUP = text_kind(200, "FINGERPRINT")._replace(parse=_group)
 SOURCE = ValueKind({"type": "integer", "minimum": 1}, "ID_OR_URL", _source_id)
 FLAG = ValueKind({"type": "boolean"}, "", _checked(lambda text: _WORDS.get(text.lower()), "give yes or no"))
 TIME = ValueKind({"type": "string"}, "TIME", lambda text, name, app: parse_time(text, name, app.store.now()))
@@ -300,7 +311,7 @@ FILTERS = (
     Parameter("queue", NAME, "Only dead letters of this queue."),
     Parameter("category", choice_kind(Category), "Only failures of this category, such as network."),
     Parameter("reason", choice_kind(Reason), "Only dead letters with this reason."),
-    Parameter("group", text_kind(200, "FINGERPRINT"), "Only this group of failures; see dlq groups."),
+    Parameter("group", GROUP, "Only this group of failures, or the start of its id; see dlq groups."),
     Parameter("since", TIME, "Failed at this time or later: 2h, 3d, or an ISO time."),
     Parameter("until", TIME, "Failed before this time: 2h, 3d, or an ISO time."),
     Parameter("text", text_kind(200), "Only errors that contain this text."),

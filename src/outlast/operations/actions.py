@@ -256,8 +256,17 @@ def mark_deploy(app: "App", values: Values, who: str | None) -> OperationResult:
 
 def pause_queue(app: "App", values: Values, _who: str | None) -> OperationResult:
     queue = values["queue"]
-    more = "" if any(row.name == queue for row in app.tasks.queues()) else "; it has no tasks yet"
+    known = {
+        *(row.name for row in app.tasks.queues()),
+        *(name for worker in app.tasks.workers() for name in worker.queues),
+        *(task.queue for task in app.tasks_by_name.values()),
+    }
+    if queue not in known and not values["new"]:
+        raise LookupError(
+            f"queue {queue} has no tasks and no worker; check the name, or give new (--new) to pause it in advance"
+        )
     app.tasks.pause(queue)
+    more = "" if queue in known else "; it has no tasks yet"
     return OperationResult(f"queue {queue} is paused{more}: running tasks continue", {"queue": queue, "paused": True})
 
 

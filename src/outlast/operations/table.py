@@ -10,6 +10,7 @@ from outlast.operations import (
     DURATION,
     FILTERS,
     FLAG,
+    GROUP,
     MAX_SELECTED,
     MINUTES,
     NAME,
@@ -148,7 +149,9 @@ def _replay_subject(values: Values) -> str:
 _DEAD_LETTER = Parameter("dead_letter_id", ROW, "The id of the dead letter.", required=True, argument="ID...")
 _DEAD_LETTERS = _DEAD_LETTER._replace(help="The ids of the dead letters.", many=True)
 _REPLAY = Parameter("replay_id", ROW, "The id of the replay.", required=True, argument="ID...")
-_GROUP = Parameter("fingerprint", text_kind(200), "The fingerprint of the group.", required=True, argument="GROUP...")
+_GROUP = Parameter(
+    "fingerprint", GROUP, "The fingerprint of the group, or the start of it.", required=True, argument="GROUP..."
+)
 _TASK = Parameter("task_id", ROW, "The id of the task.", required=True, argument="ID...")
 _TASKS = _TASK._replace(help="The ids of the tasks.", many=True)
 _PERIODIC = Parameter("periodic", NAME, "The name of the periodic task.", required=True, argument="NAME...")
@@ -291,7 +294,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "pause_queue", "Pause queues: workers start no more tasks from them. Tasks can still be added.",
-        actions.pause_queue, (_QUEUE, WHY), _about_queue, "/queues/{queue}/pause",
+        actions.pause_queue, (_QUEUE, Parameter("new", FLAG, "Also a queue that has no tasks yet."), WHY),
+        _about_queue, "/queues/{queue}/pause",
         {"queue": "string", "paused": "boolean"}, "queues pause", "mail", form_path="/queues/pause", page="/queues",
     ),
     Operation(

@@ -367,6 +367,9 @@ class Reads(Protocol):
     def failure(self, fingerprint: str) -> FailureGroup | None:
         """Return a failure group, or None."""
 
+    def fingerprints(self, prefix: str, limit: int) -> list[str]:
+        """Return the fingerprints of failure groups that begin with a prefix, in order."""
+
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step, oldest first. The result has all groups."""
 

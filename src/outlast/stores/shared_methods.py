@@ -308,6 +308,10 @@ class SharedAlerts:
         """Return the last alert of each key."""
         return {alert.key: alert for alert in self.db.select(Alert, "last_alerts", {"keys": list(keys)})}
 
+    def make_alerts_due(self) -> int:
+        """Make all waiting alerts due now."""
+        return self.db.change("make_alerts_due")
+
 
 class SharedJobs:
     """A part of `Jobs`."""
@@ -350,6 +354,10 @@ class SharedReads:
     def failure(self, fingerprint: str) -> FailureGroup | None:
         """Return a failure group, or None."""
         return self.db.find(FailureGroup, "failure_group", {"fingerprint": fingerprint})
+
+    def fingerprints(self, prefix: str, limit: int) -> list[str]:
+        """Return the fingerprints that begin with a prefix."""
+        return self.db.column("list_fingerprints", {"prefix": prefix, "limit": limit})
 
     def _failure_flow(self, fingerprints: Sequence[str], values: Mapping[str, Any]) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step; `values` say which steps."""

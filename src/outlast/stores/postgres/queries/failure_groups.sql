@@ -32,6 +32,11 @@ FROM {schema}failure_groups AS known
 {recent_deltas}
 WHERE known.fingerprint = %(fingerprint)s
 
+-- name: list_fingerprints
+-- Reads all fingerprints: an index of this collation does not know prefixes, and only people ask.
+SELECT fingerprint FROM {schema}failure_groups
+WHERE starts_with(fingerprint, %(prefix)s) ORDER BY fingerprint LIMIT %(limit)s
+
 -- part: group_page_rows
 SELECT known.place, last, matches, (extract(epoch FROM last_seen) * 1000000)::bigint, known.failures,
     {group_columns}

@@ -19,6 +19,11 @@ FROM failure_groups LEFT JOIN (
 ) AS fresh
 WHERE fingerprint = :fingerprint
 
+-- name: list_fingerprints
+-- A range of the primary key; no character follows the last one of the range.
+SELECT fingerprint FROM failure_groups
+WHERE fingerprint >= :prefix AND fingerprint < :prefix || char(1114111) ORDER BY fingerprint LIMIT :limit
+
 -- part: group_page_columns
 failure_groups.fingerprint, task_type, error_type, error_category, error_message, first_seen,
     max(failure_groups.last_seen, coalesce(fresh.last_seen, 0)), failure_groups.failures + coalesce(fresh.failures, 0),
