@@ -35,6 +35,7 @@ def test_a_paused_queue_is_resumed_and_paused_again(any_house, windows, name):
     else:
         page.get_by_text("Pause a queue that is not listed").click()
         page.get_by_label("Queue", exact=True).fill(name)
+        page.get_by_label("Also a queue that has no tasks yet").check()
         page.get_by_role("button", name="Pause", exact=True).last.click()
     page.get_by_role("status").filter(has_text=name).wait_for()
     assert name in paused(any_house)

@@ -1,7 +1,7 @@
 """Commands made from the table of operations, options made from its parameters, and ``outlast audit``."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -46,7 +46,7 @@ why_option = option(f"--{WHY.name}", WHY.kind.metavar, WHY.help, default="")
 
 def parameter_option(parameter: Parameter) -> "Callable[[Callable[P, R]], Callable[P, R]]":
     """Return the option of a parameter; its value is a text."""
-    name = f"--{parameter.name.replace('_', '-')}"
+    name = _option_name(parameter)
     if parameter.kind is FLAG:
         return flag(name, parameter.help)
     settings: dict[str, Any] = {"default": parameter.default, "required": parameter.required}
@@ -58,15 +58,19 @@ def parameter_option(parameter: Parameter) -> "Callable[[Callable[P, R]], Callab
 
 
 def parse_options(
-    app: "App", parameters: Iterable[Parameter], texts: Mapping[str, str | bool | None]
+    app: "App", parameters: Sequence[Parameter], texts: Mapping[str, str | bool | None]
 ) -> dict[str, Any]:
-    """Return the values of options. A value that is not valid is a usage error that names the option."""
+    """Return the values of options and arguments. One that is not valid is a usage error that names it."""
     try:
         given = {name: ["yes" if text is True else text] for name, text in texts.items() if text}
         return parse_values(app, parameters, given)
     except InvalidValueError as error:
-        hint = f"--{error.parameter.replace('_', '-')}"
-        raise click.BadParameter(str(error), param_hint=hint if error.parameter else None) from None
+        names = {each.name: each.argument.removesuffix("...") or _option_name(each) for each in parameters}
+        raise click.BadParameter(str(error), param_hint=names.get(error.parameter)) from None
+
+
+def _option_name(parameter: Parameter) -> str:
+    return f"--{parameter.name.replace('_', '-')}"
 
 
 def with_filters(command: Callable[..., R]) -> Callable[..., R]:

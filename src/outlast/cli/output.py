@@ -273,7 +273,9 @@ def print_attempts(attempts: "Sequence[Attempt]") -> None:
     if not attempts:
         return
     print_text(f"\nhistory: {_attempts_summary(attempts)}", "bold")
-    for _, group in groupby(attempts, lambda each: (each.outcome, each.error_type, each.error_message)):
+    for _, group in groupby(
+        attempts, lambda each: (each.outcome == _LOST_OUTCOME, each.error_type, each.error_message)
+    ):
         first, *others = group
         _print_attempt(first)
         if len(others) > 1:
