@@ -139,7 +139,7 @@ def test_a_delivery_that_was_lost_is_tried_again(store):
 
 def test_alerts_that_wait_after_a_failure_are_made_due(store):
     store.raise_alerts([news("a", key=key) for key in ("1", "2", "3")])
-    done, failed, leased = store.claim_alerts(3, 60)
+    done, failed, _leased = store.claim_alerts(3, 60)
     store.settle_alerts([AlertResult(done.id, done.epoch, ("slack",), None)])
     store.settle_alerts([AlertResult(failed.id, failed.epoch, (), 3600.0, "down")])
     assert store.claim_alerts(3, 60) == []

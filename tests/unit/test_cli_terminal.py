@@ -9,12 +9,16 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
 from cli_world import make_world  # noqa: F401  # a fixture
 from outlast import clock
+from outlast.cli import cli
 from outlast.cli.logs import PlainFormatter
+from outlast.operations.table import OPERATIONS
 from outlast.ports.rows import NewTask
 from outlast.ports.source_rows import NewAlert
+from outlast.queue.audit import SUBJECTS
 
 QUEUE = "letters-that-go-round-the-world-and-come-back"
 HOST = "api.a-host-with-a-name-of-quite-some-length.example.com"
@@ -302,3 +306,26 @@ class TestNothingMatches:
         assert full.run("audit", "--subject", "task:99").stdout.startswith("no audit entries match")
         full.run("audit", "--subject", "dead_letter", code=2)
         full.run("audit", "--subject", "dead_letters:7", code=2)
+
+
+def test_every_subject_of_an_operation_is_a_known_kind():
+    class Anything(dict):
+        def __missing__(self, name):
+            return "x"
+
+    kinds = {each.partition(":")[:2] for each in SUBJECTS}
+    assert {operation.subject(Anything()).partition(":")[:2] for operation in OPERATIONS} <= kinds
+
+
+@pytest.mark.parametrize("words", [["dlq", "replay"], ["worker"], ["sources", "list"]])
+def test_help_is_readable_in_40_columns(words):
+    lines = CliRunner().invoke(cli, [*words, "--help"], terminal_width=40).stdout.splitlines()
+
+    texts = [line for line in lines if line.startswith(" " * 10)]
+    assert max(map(len, texts)) <= 40
+    assert sum(len(line.split()) for line in texts) / len(texts) >= 3, "not one word per line"
+
+
+def test_no_short_help_is_cut(world):
+    for group in ([], ["job"], ["dlq"], ["db"], ["alerts"], ["tasks"], ["policy"], ["queues"]):
+        assert "..." not in world.run(*group, "--help").stdout.partition("Commands:")[2], group

@@ -22,7 +22,6 @@ from outlast.cli.logs import set_up_logs
 from outlast.cli.output import (
     Cells,
     JsonObject,
-    count_text,
     mask_secrets,
     print_json,
     print_list,
@@ -34,6 +33,7 @@ from outlast.cli.output import (
 from outlast.decide.decision import AlertKind
 from outlast.observe.messages import Message
 from outlast.queue.audit import write_audit
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -176,11 +176,11 @@ def _send_error(channel: Any, message: Any) -> str:
 @json_counts_option
 @with_configured_app(notifies=True)
 def deliver(app: "App", *, at_once: bool, as_json: bool) -> None:
-    """Deliver all alerts and reminders that are due; for cron, if no other process delivers them.
+    """Deliver all alerts and reminders that are due.
 
-    Monitors and workers deliver alerts while they run, except with --drain, and batch jobs at their end. Without a
-    channel, alerts are written to standard error. Exit code 1 if a delivery failed; it is retried for a day, after
-    longer and longer waits, which --now ends.
+    Use it from cron if no other process delivers them: monitors and workers deliver alerts while they run, except with
+    --drain, and batch jobs at their end. Without a channel, alerts are written to standard error. Exit code 1 if a
+    delivery failed; it is retried for a day. The waits between two attempts grow to an hour; --now ends them.
 
     \b
     Examples:
@@ -201,7 +201,7 @@ def deliver(app: "App", *, at_once: bool, as_json: bool) -> None:
     else:
         _print_delivered(delivered)
         rest = f"; {len(waiting)} waiting, {len(failed)} of them after a failure" if waiting else ""
-        print_text(f"{count_text(tried, 'alert')} tried{rest}" if tried or waiting else "no alerts are waiting")
+        print_text(f"{counted(tried, 'alert')} tried{rest}" if tried or waiting else "no alerts are waiting")
     if failed:
         exit_failed()
 
@@ -223,7 +223,7 @@ def _deliver_all(app: "App") -> "tuple[int, dict[str, list[Alert]]]":
 
 def _print_delivered(delivered: "dict[str, list[Alert]]") -> None:
     for channel, found in delivered.items():
-        print_text(f"{channel}: {count_text(len(found), 'alert')} delivered", "green")
+        print_text(f"{channel}: {counted(len(found), 'alert')} delivered", "green")
         for alert in found[:_MAX_LISTED]:
             print_text(f"  {alert.id} {printable_line(mask_secrets(alert.title))}")
         if len(found) > _MAX_LISTED:

@@ -37,7 +37,6 @@ from outlast.cli.operations import add_operations, why_option, with_filters
 from outlast.cli.output import (
     Cells,
     JsonObject,
-    count_text,
     make_console,
     mask_secrets,
     print_attempts,
@@ -52,6 +51,7 @@ from outlast.cli.output import (
 )
 from outlast.queue.dead_letters import masked_edit
 from outlast.queue.masking import masked_parameters
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -297,7 +297,7 @@ def discard(  # its options
         return
     count = selection.count(app)
     if count and not yes:
-        click.confirm(f"Discard {count_text(count, 'dead letter')} for good?", abort=True, err=True)
+        click.confirm(f"Discard {counted(count, 'dead letter')} for good?", abort=True, err=True)
     _handle_each(selection, count, partial(app.dead_letters.discarding, why=why), "discarded", as_json=as_json)
 
 
@@ -341,7 +341,7 @@ def _print_dry_run(app: "App", selection: _Selection, verb: str, *, as_json: boo
     if as_json:
         print_json({"count": found.total, **found._asdict()})
         return
-    print_text(f"{count_text(found.total, 'dead letter')} {verb}")
+    print_text(f"{counted(found.total, 'dead letter')} {verb}")
     for word, counts in (("group", found.groups), ("task", found.tasks), ("category", found.categories)):
         for name, count in islice(counts.items(), _MAX_SHOWN):
             print_text(f"  {word} {printable_line(name) or '-'}: {count}")
@@ -397,7 +397,7 @@ def _dead_letters_table(letter: "DeadLetter") -> Cells:
 @json_option
 @with_app
 def show_dead_letter(app: "App", number: int, *, as_json: bool) -> None:
-    """Show a dead letter with its failed attempts, the edits of its arguments, and the traceback.
+    """Show a dead letter with its attempts, edits and traceback.
 
     \b
     Example:
@@ -427,7 +427,7 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
             "unique key": mask_secrets(letter.unique_key),
             "resource": mask_secrets(letter.resource),
             "options": mask_secrets(letter.options),
-            "failed": count_text(letter.retry_count, "attempt"),
+            "failed": counted(letter.retry_count, "attempt"),
             "crashes": letter.crash_count or None,
             "replays": letter.replays or None,
             "worker": letter.worker_id,
@@ -436,7 +436,7 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
         }
     )
     if edits:
-        print_text(f"\nchanged by hand: {count_text(len(edits), 'time')}", "bold")
+        print_text(f"\nchanged by hand: {counted(len(edits), 'time')}", "bold")
     for each in edits:
         print_text(printable_line(f"{exact_time(each.at)} by {each.who}: {mask_secrets(each.reason)}"))
         print_text(f"     was {printable_line(each.before)}")

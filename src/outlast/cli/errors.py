@@ -210,7 +210,8 @@ class RootGroup(click.Group):
             command = group.get_command(called, words[0])
             if command is None:
                 break
-            called = click.Context(command, called, words.pop(0))
+            command.context_class = _CommandContext
+            called = command.context_class(command, called, words.pop(0))
         ctx.meta[_COMMAND_KEY] = called.command_path
         if not ctx.resilient_parsing:
             _check_option_values(called, words)
@@ -243,6 +244,18 @@ class RootGroup(click.Group):
             if command_error is None:
                 raise
             raise command_error from error
+
+
+class _HelpFormatter(click.HelpFormatter):
+    """Keeps room for the help of options on a narrow terminal."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write names and their help in two columns, the first with at most 40 % of the width."""
+        super().write_dl([*rows], min(col_max, self.width * 2 // 5), col_spacing)
+
+
+class _CommandContext(click.Context):
+    formatter_class = _HelpFormatter
 
 
 def _flush_output() -> bool:

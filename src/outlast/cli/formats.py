@@ -39,26 +39,19 @@ class ParsedType(click.ParamType):  # type: ignore[type-arg]  # not generic befo
         return parsed
 
 
-class _TimeType(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
-    """An ISO time with its UTC offset."""
-
-    name = "time"
-    _expected = "give it with its UTC offset, such as 2026-11-15T10:00:00+00:00 or 2026-11-15T10:00Z"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Return an aware datetime."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            moment = datetime.fromisoformat(str(value).strip())
-        except ValueError:
-            self.fail(f"{value!r} is not a time; {self._expected}", param, ctx)
-        if moment.tzinfo is None:
-            self.fail(f"{value!r} has no UTC offset; {self._expected}", param, ctx)
-        return moment
+def _parse_time(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
-TIME = _TimeType()
+TIME = ParsedType(
+    "time",
+    _parse_time,
+    "is not a time, or has no UTC offset; give it as 2026-11-15T10:00:00+00:00 or 2026-11-15T10:00Z",
+)
 """Type of an option: a time."""
 DURATION = ParsedType("span", parse_duration, f"is not a duration; {DURATION_FORMAT}")
 """Type of an option: seconds."""

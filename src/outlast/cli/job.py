@@ -256,7 +256,7 @@ _JOB_PLACEHOLDER = "MODULE:JOB"  # the store knows the name of a job, but not wh
 @list_options(json_flag=json_option)
 @with_app
 def show(app: "App", run_id: str, *, as_json: bool) -> None:
-    """Show one run: its summary, the run that it continues, and how it differs from that run.
+    """Show one run, and how it differs from the run that it continues.
 
     RUN is the id of a run, or 'last' for the last run of any job.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import P, R, flag, json_rows_option, list_options, next_command, option, with_app
+from outlast.cli.app_options import P, R, flag, list_options, next_command, option, with_app
 from outlast.cli.completion import category_names, queue_names
 from outlast.cli.errors import exit_failed, message_hint
 from outlast.cli.formats import ROW_NUMBER, ParsedType, relative_time

@@ -18,6 +18,7 @@ from outlast.cli.formats import exact_time
 from outlast.queue.masking import masked_text, masked_value
 from outlast.record.json_values import json_text
 from outlast.redact import safe_text
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -223,11 +224,6 @@ def status_counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(parts) or "no tasks"
 
 
-def count_text(count: int, word: str, many: str = "") -> str:
-    """Return a count with its noun: ``1 attempt``, ``2 attempts``, ``2 crashes``."""
-    return f"{count} {word if count == 1 else many or f'{word}s'}"
-
-
 def mask_secrets(value: Any) -> Any:
     """Return a value without the secrets in its texts: a text, a dict or list of texts, or None."""
     if type(value) is str:  # members of an enumeration hold no secrets
@@ -279,7 +275,7 @@ def print_attempts(attempts: "Sequence[Attempt]") -> None:
         first, *others = group
         _print_attempt(first)
         if len(others) > 1:
-            print_text(f"     … {count_text(len(others) - 1, 'more attempt')} with the same error", "dim")
+            print_text(f"     … {counted(len(others) - 1, 'more attempt')} with the same error", "dim")
         if others:
             _print_attempt(others[-1])
     if attempts[-1].traceback:
@@ -296,7 +292,7 @@ def _attempts_summary(attempts: "Sequence[Attempt]") -> str:
     lost, crashed = count_lost_workers(attempts), count_isolated_crashes(attempts)
     failed = len(attempts) - lost - crashed
     parts = ((failed, "failed attempt"), (lost, "lost worker"), (crashed, "isolated crash", "isolated crashes"))
-    return ", ".join(count_text(*part) for part in parts if part[0])
+    return ", ".join(counted(*part) for part in parts if part[0])
 
 
 def count_lost_workers(attempts: "Sequence[Attempt]") -> int:

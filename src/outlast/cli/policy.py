@@ -73,7 +73,9 @@ def policy() -> None:
 @option("--deadline", "SPAN", "Time limit for all attempts and waits together.", type=DURATION)
 @json_option
 def preview(name: str | None, *, reference: str | None, as_json: bool, **settings: Any) -> None:
-    """Draw the waits of a policy, if every call fails at once and no answer has a Retry-After.
+    """Show the waits of a policy.
+
+    This assumes that every call fails at once and that no response has a Retry-After header.
 
     NAME is a policy from outlast policy list or, with --app, a task. Options override its settings. With options but
     without a NAME, they change the policy of @retry, as in @retry(max_attempts=3). With neither, it is the policy of a
@@ -129,7 +131,7 @@ def _print_waits(policy: "RetryPolicy") -> None:
 @policy.command("list")
 @list_options()
 def list_policies(*, as_json: bool) -> None:
-    """List the named policies: the built-in ones and those of outlast.toml.
+    """List the named policies: built-in ones and those of outlast.toml.
 
     \b
     Examples:

@@ -167,7 +167,7 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
 @json_counts_option
 @with_configured_app(creates_file=True)
 def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_json: bool) -> None:
-    """Add the sources of an OPML file, or of a text file with one URL per line.
+    """Add the sources of an OPML file, or of a list of URLs, one per line.
 
     Sources that already exist stay as they are, so you can import the same file again.
 
@@ -277,7 +277,7 @@ def list_sources(app: "App", /, *, profile: str | None, limit: int, as_json: boo
 @list_options(json_flag=json_option)
 @with_app
 def show_source(app: "App", word: str, *, as_json: bool) -> None:
-    """Show a source: its health, when and why it is polled next, and its history.
+    """Show a source: its health, its next poll and its history.
 
     \b
     Examples:

@@ -12,7 +12,6 @@ from outlast.cli.job_views import recent_runs, run_data
 from outlast.cli.output import (
     Cells,
     JsonObject,
-    count_text,
     make_console,
     mask_secrets,
     print_json,
@@ -24,6 +23,7 @@ from outlast.cli.output import (
 from outlast.cli.queues import queues_table
 from outlast.cli.source_views import state_counts_text
 from outlast.report.job_runs import DIED
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,7 +139,7 @@ def _source_lines(app: "App") -> "list[RenderableType]":
         more = " or more" if len(waiting) == _MAX_WAITING else ""
         oldest = relative_time(waiting[-1].created_at)
         parts.append(
-            styled_text(f"{count_text(len(waiting), 'alert')}{more} not delivered yet, the oldest {oldest}", "yellow")
+            styled_text(f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest {oldest}", "yellow")
         )
     return parts
 

@@ -34,7 +34,6 @@ from outlast.cli.output import (
     JsonObject,
     count_isolated_crashes,
     count_lost_workers,
-    count_text,
     mask_secrets,
     print_attempts,
     print_facts,
@@ -48,6 +47,7 @@ from outlast.config import configure
 from outlast.errors import ConfigError
 from outlast.ports.rows import Status
 from outlast.queue.masking import masked_parameters
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -288,7 +288,7 @@ def _print_task(history: "TaskHistory") -> None:
             "starts": _starts_text(history),
             "crashes": task.crash_count or None,
             "suspect": "it was running when a worker died; next time it runs alone" if task.suspect else None,
-            "deferred": count_text(task.deferrals, "time") if task.deferrals else None,
+            "deferred": counted(task.deferrals, "time") if task.deferrals else None,
             "replays": task.replays or None,
             "worker": task.worker_id,
             "last error": mask_secrets(task.last_error),

@@ -240,7 +240,7 @@ OPERATIONS: tuple[Operation, ...] = (
         _about_group, "/failures/{fingerprint}/snooze", _STANDING, "dlq snooze", "5d41402abc4b2a76 --for 2h",
     ),
     Operation(
-        "reopen_group", "Reopen groups that were acknowledged or snoozed: alert about them again.",
+        "reopen_group", "Reopen acknowledged or snoozed groups: alert about them again.",
         actions.reopen_group, (_GROUP, WHY), _about_group, "/failures/{fingerprint}/reopen", _STANDING, "dlq reopen",
         "5d41402abc4b2a76",
     ),
