@@ -31,6 +31,7 @@ _HELP_LINES = {
     "doctor": "Check settings, store and workers, and that no task was lost.",
     "explain": "Explain an error, and what a policy does about it.",
     "policy": "Show what a policy does: how often it tries, and how long it waits.",
+    "simulate": "Show what a policy does in an outage, or would have done in a recorded one.",
     "completion": "Print a completion script for your shell.",
 }
 _SHARED_MODULES = {

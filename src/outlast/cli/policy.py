@@ -160,15 +160,18 @@ def _resolve_policy(name: str | None, reference: str | None, changes: dict[str, 
     config = configure()
     if name is None and reference is None and changes:
         return _NamedPolicy("a policy", _FROM_OPTIONS, DEFAULT_POLICY.replace(**changes))
-    found = (
-        _policy_of_task(reference, name) if reference is not None else _policy_by_name(config, name or _DEFAULT_NAME)
-    )
+    found = _policy_of_task(reference, name) if reference is not None else policy_by_name(config, name or _DEFAULT_NAME)
     if not changes:
         return found
     return found._replace(place=f"{found.place} and {_FROM_OPTIONS}", policy=found.policy.replace(**changes))
 
 
-def _policy_by_name(config: "Config", name: str) -> _NamedPolicy:
+def policy_by_name(config: "Config", name: str) -> _NamedPolicy:
+    """Return a policy of the settings, or a built-in one.
+
+    Raises:
+        ConfigError: If it does not exist.
+    """
     known = {each.name: each for each in _named_policies(config)}
     if name not in known:
         raise ConfigError(

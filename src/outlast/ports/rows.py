@@ -19,6 +19,7 @@ __all__ = [
     "Note",
     "QueueRow",
     "Reason",
+    "RecordedTask",
     "Rescued",
     "SettleAndClaim",
     "SettleAndClaimResult",
@@ -279,6 +280,28 @@ class Attempt(NamedTuple):
     delay: float | None
     traceback: str
     failure: dict[str, Any]
+
+
+class RecordedTask(NamedTuple):
+    """A task with its history, for a replay under another policy.
+
+    Attributes:
+        started_at: When its last attempt started.
+        ended_at: When it was done or failed for good.
+        attempts: Its failed attempts, oldest first, without tracebacks.
+    """
+
+    id: int
+    task_type: str
+    resource: str | None
+    status: Status
+    deferrals: int
+    replays: int
+    crash_count: int
+    started_at: datetime | None
+    ended_at: datetime | None
+    created_at: datetime
+    attempts: tuple[Attempt, ...] = ()
 
 
 class DeadLetter(NamedTuple):

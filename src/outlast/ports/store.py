@@ -20,6 +20,7 @@ from outlast.ports.rows import (
     NewTask,
     PeriodicRow,
     QueueRow,
+    RecordedTask,
     Rescued,
     SettleAndClaim,
     SettleAndClaimResult,
@@ -168,6 +169,14 @@ class Tasks(Protocol):
 
     def attempts(self, task_id: int) -> list[Attempt]:
         """Return the failed attempts of a task, oldest first."""
+
+    def recorded_tasks(self, before: int | None, limit: int) -> list[RecordedTask]:
+        """Return tasks of any status with their failed attempts, newest first.
+
+        Args:
+            before: Only tasks with smaller ids, for the next page; None for the newest.
+            limit: Maximum number; no more rows of tasks are read.
+        """
 
     def result(self, task_id: int) -> str | None:
         """Return the stored result of a task as JSON text; None if there is none."""

@@ -20,6 +20,7 @@ from outlast.ports.rows import (
     Group,
     PeriodicRow,
     QueueRow,
+    RecordedTask,
     Settlement,
     Task,
     TaskFilter,
@@ -33,6 +34,7 @@ from outlast.stores.row_reader import RowReader
 _SPARSE = 10  # the part of a sample that has to be found
 R = TypeVar("R")
 Values = Mapping[str, Any] | None
+_MAX_ID = 1 << 62  # larger than every id
 
 
 class Statements(ABC):
@@ -106,6 +108,15 @@ class SharedTasks:
     def attempts(self, task_id: int) -> list[Attempt]:
         """Return the failed attempts of a task."""
         return self.db.select(Attempt, "attempts", {"id": task_id})
+
+    def recorded_tasks(self, before: int | None, limit: int) -> list[RecordedTask]:
+        """Return tasks with their failed attempts, newest first."""
+        values = {"before": _MAX_ID if before is None else before, "limit": limit}
+        found = self.db.select(RecordedTask, "recorded_tasks", values)
+        attempts: dict[int, list[Attempt]] = {}
+        for each in self.db.select(Attempt, "attempts_of_tasks", {"ids": [task.id for task in found]}):
+            attempts.setdefault(each.task_id, []).append(each)
+        return [task._replace(attempts=tuple(attempts.get(task.id, ()))) for task in found]
 
     def result(self, task_id: int) -> str | None:
         """Return the stored result of a task."""

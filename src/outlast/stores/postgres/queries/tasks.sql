@@ -146,6 +146,18 @@ SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
     error_type, error_message, error_category, fingerprint, delay, traceback, failure
 FROM {schema}task_attempts WHERE task_id = %(id)s ORDER BY id
 
+-- name: recorded_tasks
+-- Along the primary key: a history is read page by page, newest first, and needs no index of its own.
+SELECT id, task_type, resource, status, deferrals, replays, crash_count, started_at, coalesce(finished_at, failed_at),
+    created_at, NULL
+FROM {schema}task_queue WHERE id < %(before)s ORDER BY id DESC LIMIT %(limit)s
+
+-- name: attempts_of_tasks
+-- The failed attempts of one page, by the index on the task; without tracebacks, which nobody reads here.
+SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
+    error_type, error_message, error_category, fingerprint, delay, '', failure
+FROM {schema}task_attempts WHERE task_id = ANY (%(ids)s::bigint[]) ORDER BY id
+
 -- name: result
 -- An expired result is treated as gone, even before it is deleted.
 SELECT result FROM {schema}task_results WHERE task_id = %(id)s AND expires_at > now()
