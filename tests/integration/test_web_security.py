@@ -28,7 +28,7 @@ def test_the_table_has_every_page_and_action_and_its_twin():
     listed = {each.name for each in (*PAGES, *OPERATIONS)}
     assert names == listed | {f"api:{name}" for name in listed} | {"events", "metrics", "pause_queue:form", *OPEN}
     assert len(names) == len(ROUTES)
-    assert {"overview", "failures", "failure", "suggestions", "dead_letters", "tasks", "task", "queues", "sources", "source", "jobs", "run", "waits", "health", "replays", "new_replay", "replay", "dead_letter_arguments", "periodic", "performance", "audit"} <= listed  # fmt: skip
+    assert {"overview", "failures", "failure", "suggestions", "dead_letters", "tasks", "task", "queues", "sources", "source", "jobs", "run", "waits", "health", "replays", "new_replay", "replay", "dead_letter_arguments", "periodic", "performance", "simulate", "audit"} <= listed  # fmt: skip
     assert {"start_replay", "stop_replay", "resume_replay", "edit_dead_letter", "acknowledge_group", "snooze_group", "reopen_group", "note_group"} <= listed  # fmt: skip
     for name, path, methods in ROUTES:
         assert methods in ({"GET", "HEAD"}, {"POST"}), name

@@ -13,14 +13,13 @@ Permanent failures belong to a task, not to the resource, and happen again. Each
 is from the smallest to the largest figure, widened by `MODEL_ERROR`.
 """
 
-import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
-from statistics import fmean, median
+from statistics import median
 from typing import Any, NamedTuple, Protocol
 
 from outlast.decide.breaker import Budget
@@ -38,8 +37,11 @@ MODEL_ERROR = 0.05
 """By how much a range is widened: the error that the validation against real workers allows."""
 _PAGE = 1000
 _NEIGHBOURS = 3
-_WINDOWS = 20  # of the times with a rate limit
-_BURST_SECONDS = 0.1
+_MAX_FITTED = 3000  # calls to which a limit is fitted
+_BURSTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)  # calls that a limit may allow at once
+_LONGEST_BURST = 5.0  # seconds of its rate
+_RATE_STEP, _RATE_STEPS, _REFINEMENTS = 0.96, 130, (0.01, 0.004, 0.0015)
+_MIN_LIMIT_ERROR, _MAX_LIMIT_ERROR = 0.02, 0.2
 _RUNS = 3  # of each reading
 _LUCKY, _NEAREST, _UNLUCKY = "lucky", "nearest", "unlucky"
 _ENDED = {Status.DONE, Status.FAILED, Status.DISCARDED}
@@ -108,14 +110,14 @@ class _ResourceRecord:
     """What the recorded calls tell of one resource."""
 
     def __init__(self, calls: list[RecordedCall]) -> None:
-        calls.sort()
+        calls.sort(key=lambda each: each.start)
         known = [each for each in calls if each.known]
         self.calls, self.known = calls, known
         self.times = [each.start for each in known]
         self.down = [each.is_down for each in known]
-        self.done_seconds = fmean([each.seconds for each in known if each.failure is None] or [0.0])
-        self.failed_seconds = fmean([each.seconds for each in known if each.failure is not None] or [0.0])
-        self.limit, self.limit_error = _limit_of(calls)
+        self.done_seconds = [each.seconds for each in known if each.failure is None] or [0.0]
+        self.failed_seconds = [each.seconds for each in known if each.failure is not None] or [0.0]
+        self.limit = _limit_of(calls)
 
     def state(self, now: float) -> tuple[str, float]:
         """Return ``up``, ``down``, ``mixed`` or ``unknown`` at a time, and the share of failures around it."""
@@ -147,25 +149,53 @@ class _ResourceRecord:
         return None if last is None or last + 1 == len(self.times) else self.times[last + 1]
 
 
-def _limit_of(calls: list[RecordedCall]) -> tuple[float | None, float]:
-    """Return the calls per second that a resource allowed while it refused some, and the relative error of it."""
-    refused = [each.start for each in calls if each.is_limited]
-    if not refused:
-        return None, 0.0
-    first, length = refused[0], max((refused[-1] - refused[0]) / _WINDOWS, 1e-3)
-    total, passed, limited = Counter[int](), Counter[int](), Counter[int]()
-    for each in calls:
-        window = math.floor((each.start - first) / length)
-        if 0 <= window < _WINDOWS:
-            total[window] += 1
-            limited[window] += each.known and each.is_limited
-            passed[window] += each.known and not each.is_limited and not each.is_down
-    rates = [
-        total[window] * passed[window] / (passed[window] + count) / length for window, count in limited.items() if count
-    ]
-    rate = fmean(rates)
-    spread = math.sqrt(fmean([(each - rate) ** 2 for each in rates]) / len(rates))
-    return max(rate, 1e-3), min(0.25, max(0.02, spread / rate if rate else 0.25))
+class InferredLimit(NamedTuple):
+    """The rate limit of a resource, as its record shows it.
+
+    Attributes:
+        rate: Calls per second that it allows.
+        burst: Calls that it allows at once.
+        error: The relative error of the rate.
+    """
+
+    rate: float
+    burst: float
+    error: float
+
+    def bucket(self, sign: int = 0) -> Budget:
+        """Return a token bucket with this limit; with a sign, at the upper (1) or lower (-1) end of the error."""
+        return Budget(self.burst, self.rate * (1 + sign * self.error))
+
+
+def _limit_of(calls: list[RecordedCall]) -> InferredLimit | None:
+    """Return the limit of a resource; None if it refused no call.
+
+    It is the token bucket that lets pass what the resource let pass, with the fewest mistakes. All calls count for the
+    load, also those whose outcome is not known.
+    """
+    calls = calls[:_MAX_FITTED]
+    known = [(place, each.is_limited) for place, each in enumerate(calls) if each.known and not each.is_down]
+    if not any(is_limited for _, is_limited in known):
+        return None
+
+    passed = sum(not is_limited for _, is_limited in known)
+
+    def fit(rate: float, burst: int) -> tuple[float, float, int]:
+        bucket = Budget(burst, rate)
+        taken = [bucket.take(each.start) for each in calls]
+        count = sum(taken[place] for place, _ in known)
+        mistakes = sum(taken[place] is is_limited for place, is_limited in known)
+        return mistakes / 2 + 3 * abs(count - passed), rate, burst
+
+    fastest = 2 * len(calls) / max(calls[-1].start - calls[0].start, 1e-3)
+    bursts = [each for each in _BURSTS if each <= 1 + fastest * _LONGEST_BURST]
+    best = min(fit(fastest * _RATE_STEP**step, burst) for step in range(_RATE_STEPS) for burst in bursts)
+    for step in _REFINEMENTS:
+        _, rate, burst = best
+        best = min(best, *(fit(rate * (1 + step * each), burst) for each in range(-4, 5)))
+    mistakes, rate, burst = best
+    error = min(_MAX_LIMIT_ERROR, max(_MIN_LIMIT_ERROR, mistakes / len(known) / 4))
+    return InferredLimit(rate, burst, error)
 
 
 class RecordedSide:
@@ -175,7 +205,7 @@ class RecordedSide:
         resources: The records by resource.
         start: Start of the simulation in seconds since the epoch.
         reading: How to take what is not known: ``lucky``, ``nearest`` or ``unlucky``.
-        lag: Seconds from the time when an attempt is due to its start.
+        lags: Seconds from the time when an attempt is due to its start, as recorded.
         chance: Returns a random number in [0, 1).
     """
 
@@ -184,18 +214,14 @@ class RecordedSide:
         resources: dict[str, _ResourceRecord],
         start: float,
         reading: str,
-        lag: float,
+        lags: Sequence[float],
         chance: Callable[[], float],
     ) -> None:
         self._resources, self._start, self._reading = resources, start, reading
-        self._lag, self._chance = lag, chance
+        self._lags, self._chance = lags, chance
         self._errors: dict[int, Answer] = {}
         sign = {_LUCKY: 1, _NEAREST: 0, _UNLUCKY: -1}[reading]
-        self._allowed = {
-            name: Budget(max(1.0, rate * _BURST_SECONDS), rate)
-            for name, each in resources.items()
-            if each.limit is not None and (rate := each.limit * (1 + sign * each.limit_error))
-        }
+        self._allowed = {name: each.limit.bucket(sign) for name, each in resources.items() if each.limit is not None}
         self.states: Counter[str] = Counter()
 
     def answer(self, now: float, call: SimulatedCall) -> Answer:
@@ -222,12 +248,15 @@ class RecordedSide:
 
     def _ended(self, record: _ResourceRecord, failure: Failure | None) -> Answer:
         if failure is None:
-            return Answer(record.done_seconds)
+            return Answer(self._one_of(record.done_seconds))
         known = self._errors.get(id(failure))
         if known is None:
             error = Exception(failure.message) if failure.category in RETRYABLE else ValueError(failure.message)
             known = self._errors[id(failure)] = failed_answer(error, failure)
-        return known.after(record.failed_seconds + self._lag)
+        return known.after(self._one_of(record.failed_seconds) + self._one_of(self._lags))
+
+    def _one_of(self, recorded: Sequence[float]) -> float:
+        return recorded[int(self._chance() * len(recorded))]
 
 
 @dataclass(frozen=True)
@@ -348,7 +377,7 @@ def replay_tasks(
     """Return what a policy would have done with recorded tasks; `replay_history` describes the arguments."""
     work, left_out, deferrals = list[_Work](), 0, 0
     by_resource: dict[str, list[RecordedCall]] = {}
-    for task in tasks:
+    for task in sorted(tasks, key=lambda each: each.id):
         calls = _calls_of(task)
         resource = task.resource or task.task_type
         by_resource.setdefault(resource, []).extend(calls)
@@ -399,7 +428,7 @@ def _run(
     work: Sequence[_Work], records: dict[str, _ResourceRecord], policy: RetryPolicy, reading: str, random: Random
 ) -> _ReplayRun:
     start = work[0].calls[0].start if work else 0.0
-    side = RecordedSide(records, start, reading, _lag_of(work), random.random)
+    side = RecordedSide(records, start, reading, _lags_of(work), random.random)
     scenario = Scenario(processes=MAX_COUNT, cooldown=False)
     began = ((each.calls[0].start - start, each) for each in work)
     run = SimulationEngine(policy, scenario, side, began, random).run()
@@ -416,15 +445,15 @@ def _recorded_recovery(work: Sequence[_Work], records: dict[str, _ResourceRecord
     return max(0.0, last - back) if back else None
 
 
-def _lag_of(work: Sequence[_Work]) -> float:
-    """Return the median seconds from the time when an attempt was due to its start."""
+def _lags_of(work: Sequence[_Work]) -> list[float]:
+    """Return the seconds from the time when each attempt was due to its start."""
     lags = [
         later.start - (earlier.start + earlier.seconds + earlier.delay)
         for each in work
         for earlier, later in zip(each.calls, each.calls[1:], strict=False)
         if earlier.delay is not None
     ]
-    return max(0.0, median(lags)) if lags else 0.0
+    return [max(0.0, each) for each in lags] or [0.0]
 
 
 def _range(runs: dict[str, list[Any]]) -> Spread:

@@ -28,6 +28,7 @@ from outlast.web.pages import (
     overview,
     queues,
     replays,
+    simulate,
     sources,
     tasks,
     waits,
@@ -46,6 +47,7 @@ _MODULES = (
     jobs,
     waits,
     health,
+    simulate,
     audit,
 )
 PAGES: tuple[PageRoute, ...] = tuple(page for module in _MODULES for page in module.PAGES)
