@@ -1,6 +1,5 @@
 """``outlast simulate``: what a policy does in an outage, compared with others, or against recorded history."""
 
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,8 @@ from outlast.simulate.scenario import Scenario
 from outlast.units import parse_duration, span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from outlast.decide.policy import RetryPolicy
     from outlast.simulate.result import Comparison
 
@@ -253,7 +254,7 @@ def _parse_range(text: str) -> tuple[datetime, datetime]:
     try:
         since, until = (datetime.fromisoformat(each.strip()) for each in parts)
     except ValueError:
-        since = until = datetime.max
+        since = until = datetime.now(UTC)
     since, until = (each if each.tzinfo is not None else each.replace(tzinfo=UTC) for each in (since, until))
     if since >= until:
         raise click.UsageError(

@@ -5,12 +5,14 @@ The package is callable, as `outlast.classify` is: ``outlast.simulate(policy, sc
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from outlast.decide.policy import RetryPolicy
 from outlast.simulate.history import HistoryReplay, replay_history
 from outlast.simulate.result import Comparison, Simulation, Spread, compare, simulate, sweep
 from outlast.simulate.scenario import OtherSide, Phase, Scenario
+
+if TYPE_CHECKING:
+    from outlast.decide.policy import RetryPolicy
 
 __all__ = [
     "Comparison",

@@ -13,6 +13,10 @@ _NAMES = {"first": "first calls", "retries": "retries", "done": "successful call
 _DONE_COLOUR = "#2f9e5b"
 
 
+INK = "#767676"
+"""Colour of lines and texts, which can be read on white and on black."""
+
+
 class TimeStep(NamedTuple):
     """What happened in one step of time.
 
@@ -42,7 +46,7 @@ def draw_text(steps: Sequence[TimeStep]) -> str:
     """Return a chart for a terminal: ``█`` for first calls, ``░`` for retries above them."""
     if not steps:
         return "no calls"
-    top = max(max(step.calls for step in steps), 1)
+    top = max(1, *(step.calls for step in steps))
     lines = []
     for line in range(_HEIGHT, 0, -1):
         floor = (line - 0.5) / _HEIGHT * top
@@ -59,13 +63,14 @@ def _rate(calls: float, length: int) -> str:
     return f"{calls / length:,.0f}" if calls >= length else f"{calls / length:.2g}"
 
 
-def draw_svg(steps: Sequence[TimeStep], phases: Sequence[tuple[float, float]], title: str) -> str:
+def draw_svg(steps: Sequence[TimeStep], phases: Sequence[tuple[float, float]], title: str, ink: str = INK) -> str:
     """Return an SVG chart without styles or scripts, so that a page with a strict policy can contain it.
 
     Args:
         steps: What happened over time.
         phases: Start and end of the times to shade.
         title: What the chart shows.
+        ink: Colour of lines and texts.
     """
     length = steps[0].length if steps else 1
     end = max((step.start + step.length for step in steps), default=1)
@@ -81,14 +86,12 @@ def draw_svg(steps: Sequence[TimeStep], phases: Sequence[tuple[float, float]], t
     floor, width = _TALL - _BOTTOM, max(round(inner * length / end * 0.86, 2), 0.6)
     parts = [
         f'<rect x="{across(start)}" y="{_TOP}" width="{round(across(stop) - across(start), 1)}" height="{depth}" '
-        'fill="currentColor" fill-opacity="0.08"/>'
+        'fill-opacity="0.1"/>'
         for start, stop in phases
     ]
     for level in (0.0, 0.5, 1.0):
         y = round(floor - level * depth, 1)
-        parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH - 8}" y1="{y}" y2="{y}" stroke="currentColor" stroke-opacity="0.2"/>'
-        )
+        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - 8}" y1="{y}" y2="{y}" stroke="{ink}" stroke-opacity="0.2"/>')
         parts.append(_text(_LEFT - 6, y + 4, _rate(top * level, length) if level else "0", "end"))
     for step in steps:
         below = 0.0
@@ -109,12 +112,12 @@ def draw_svg(steps: Sequence[TimeStep], phases: Sequence[tuple[float, float]], t
         x = _LEFT + place * 150
         parts.append(f'<rect x="{x}" y="{_TALL - 12}" width="10" height="10" fill="{colour}"/>')
         parts.append(_text(x + 16, _TALL - 3, _NAMES[name], "start"))
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_TALL}" role="img" aria-label="{escape(title)}" '
-        f'font-family="sans-serif" font-size="12">\n{_text(_LEFT, 16, title, "start")}\n{body}\n</svg>\n'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_TALL}" role="img" '
+        f'aria-label="{escape(title)}" font-family="sans-serif" font-size="12" fill="{ink}">'
     )
+    return "\n".join([head, _text(_LEFT, 16, title, "start"), *parts, "</svg>", ""])
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="currentColor">{escape(text)}</text>'
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'

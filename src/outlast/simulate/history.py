@@ -120,7 +120,7 @@ class _ResourceRecord:
         self.limit = _limit_of(calls)
 
     def state(self, now: float) -> tuple[str, float]:
-        """Return ``up``, ``down``, ``mixed`` or ``unknown`` at a time, and the share of failures around it."""
+        """Return ``up``, ``down``, ``mixed`` or ``unknown`` at a time, and the likely share of failures."""
         place = bisect_left(self.times, now)
         before, after = self.down[max(0, place - _NEIGHBOURS) : place], self.down[place : place + _NEIGHBOURS]
         around = before + after
@@ -129,8 +129,13 @@ class _ResourceRecord:
             return "unknown", share
         if share in {0.0, 1.0}:
             return ("down" if share else "up"), share
-        agree = len(set(before)) == len(set(after)) == 1
-        return ("unknown" if agree else "mixed"), share
+        if not (len(set(before)) == len(set(after)) == 1):
+            return "mixed", share
+        is_later = self.times[place] - now < now - self.times[place - 1]
+        nearest = self.down[place if is_later else place - 1]
+        if self.times[place] == now:  # a recorded call at this very time
+            return ("down" if nearest else "up"), float(nearest)
+        return "unknown", float(nearest)
 
     def failure_at(self, now: float) -> Failure:
         """Return the failure of the other side that is nearest to a time."""
@@ -238,10 +243,9 @@ class RecordedSide:
             return self._ended(record, next(each.failure for each in record.known if each.is_limited))
         state, share = record.state(self._start + now)
         self.states[state] += 1
+        fails = self._chance() < share
         if state == "unknown" and self._reading != _NEAREST:
             fails = self._reading == _UNLUCKY
-        else:
-            fails = share == 1.0 or self._chance() < share
         if fails:
             return self._ended(record, record.failure_at(self._start + now))
         return self._ended(record, work.permanent)
@@ -470,6 +474,6 @@ def _notes(policy: RetryPolicy, left_out: int, live: int, deferrals: int, states
     if deferrals:
         yield f"{deferrals:,} deferrals count as calls of both; when they happened is not recorded"
     if states.get("unknown"):
-        yield f"{states['unknown']:,} calls fall into times for which the record does not tell; the range covers both cases"
+        yield f"{states['unknown']:,} calls fall into times of which the record does not tell; the range covers both"
     if policy.retry_on is not None and not isinstance(policy.retry_on, frozenset):
         yield "the policy decides by exception classes or a function, but the record has only categories"

@@ -12,7 +12,7 @@ from outlast.decide.backoff import short_repr
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError
-from outlast.simulate.chart import TimeStep, draw_svg, draw_text
+from outlast.simulate.chart import INK, TimeStep, draw_svg, draw_text
 from outlast.simulate.engine import MAX_EVENTS, ScriptedSide, SimulatedRun, SimulationEngine, arrivals
 from outlast.simulate.scenario import Scenario
 from outlast.units import span
@@ -121,10 +121,10 @@ class Simulation:
             "timeline": [step._asdict() for step in self.timeline()],
         }
 
-    def svg(self, title: str = "") -> str:
-        """Return the chart of calls over time as SVG."""
+    def svg(self, title: str = "", *, ink: str = INK) -> str:
+        """Return the chart of calls over time as SVG, with lines and texts in the colour `ink`."""
         phases = [(each.start, each.end) for each in self.scenario.other_side.phases]
-        return draw_svg(self.timeline(), phases, title or f"Calls per second with the policy {self.name}")
+        return draw_svg(self.timeline(), phases, title or f"Calls per second with the policy {self.name}", ink)
 
     def __str__(self) -> str:
         """Return the figures as lines of text, and the chart."""

@@ -61,7 +61,7 @@ def _read_simulation(request: PageRequest) -> PageData:
     finally:
         lock.release()
     figures = [{"name": name, "meaning": meaning, "value": _value(done, name)} for name, meaning in FIGURES.items()]
-    return data | {"figures": figures, "cut_off": done.cut_off, "_chart": Markup(done.svg())}  # noqa: S704  # drawn from numbers, texts escaped
+    return data | {"figures": figures, "cut_off": done.cut_off, "_chart": Markup(done.svg(ink="currentColor"))}  # noqa: S704  # drawn from numbers, texts escaped
 
 
 def _scenario(given: dict[str, str]) -> Scenario:
