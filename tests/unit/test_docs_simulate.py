@@ -16,6 +16,7 @@ PAGES = ("tutorial/choose-a-policy.md", "explanation/retry-storms.md", "how-to/r
 def test_the_commands_of_a_page_run(page, world):
     """In order, in a folder with the files of the page; only the number of runs is smaller, to take less time."""
     kinds = []
+    world.app().create_schema()
     (world.folder / "new.toml").write_text("[policies.patient]\nmax_attempts = 8\n")  # as the tutorial writes it
     for block in FENCE.finditer((DOCS / page).read_text("utf-8")):
         kind, content = block[1].strip(), block[2]

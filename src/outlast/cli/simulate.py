@@ -85,11 +85,11 @@ def simulate(  # noqa: PLR0913  # the options
 
     \b
     Examples:
-      outlast simulate --policy worker --rate 100/s --workers 8 --down 10m --errors 30% --limit 50/s
-      outlast simulate --scenario outage.toml --svg outage.svg
+      outlast simulate --policy worker --rate 100/s --workers 8 --down 10m
+      outlast simulate --down 10m --errors 30% --limit 50/s
       outlast simulate --scenario outage.toml --compare worker etl
-      outlast simulate --scenario outage.toml --sweep max_attempts=2..8 base_delay=0.5,1,2
-      outlast simulate --history 2026-11-10T00:00..2026-11-11T00:00 --policy new.toml --app jobs:app
+      outlast simulate --scenario outage.toml --sweep max_attempts=2..8
+      outlast simulate --history 2026-11-10..2026-11-11 --app jobs:app
     """  # noqa: D301  # click reads the control character, not a backslash
     from outlast.simulate import result  # noqa: PLC0415  # not for --help
 
