@@ -83,6 +83,11 @@ _KNOWN: dict[str, list[View]] = {
             "long": {"text": "WWWW"},
         }.items()
     ],
+    "simulate": [
+        _plain("simulate"),
+        _asked("simulate", "result", policy="worker", rate="5/s", duration="4m", down_at="1m", down_for="1m"),
+        _asked("simulate", "mistake", policy="worker", rate="often"),
+    ],
     "dead_letters": [
         _plain("dead_letters"),
         _asked("dead_letters", "filtered", category="not_found", task="fetch_page"),
