@@ -4,6 +4,7 @@ The same version always draws the same files; a test compares them.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from outlast import BreakerSettings, Budget, OtherSide, Phase, RetryPolicy, Scenario, simulate
@@ -22,8 +23,7 @@ def charts() -> dict[str, str]:
     }
     drawn = {"retry-storm.svg": _chart(STORM, "Four attempts, down for 30 s: the load stays after the outage")}
     for name, (what, settings) in protected.items():
-        scenario = Scenario(**{**vars(STORM), **settings})
-        drawn[f"{name}.svg"] = _chart(scenario, f"The same outage {what}")
+        drawn[f"{name}.svg"] = _chart(replace(STORM, **settings), f"The same outage {what}")
     return drawn
 
 

@@ -44,7 +44,7 @@ def test_the_command_of_the_issue(scene):
     ]
     text = scene.run("simulate", *words, "--runs", 1).stdout
 
-    assert text.startswith("worker: 1 runs\n")
+    assert text.startswith("worker: 1 run\n")
     assert "calls for each piece of work" in text
     assert "░ retries" in text
 

@@ -128,7 +128,10 @@ class Simulation:
 
     def __str__(self) -> str:
         """Return the figures as lines of text, and the chart."""
-        lines = [f"{self.name}: {len(self.runs)} runs" + ("; cut off, too many events" if self.cut_off else "")]
+        runs = len(self.runs)
+        lines = [
+            f"{self.name}: {runs} run{'s' if runs > 1 else ''}" + ("; cut off, too many events" if self.cut_off else "")
+        ]
         for name, meaning in FIGURES.items():
             found = self.figure(name)
             text = "unknown" if found is None else found.text(seconds=name in _SECONDS)

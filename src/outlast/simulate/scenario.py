@@ -172,7 +172,8 @@ class OtherSide:
 class Scenario:
     """Work that arrives, the other side that it calls, and what protects that side.
 
-    Durations can be seconds or texts such as ``"10m"``, rates numbers per second or texts such as ``"50/s"``.
+    `from_settings` and TOML files also take texts: ``"10m"`` for a duration, ``"50/s"`` for a rate, ``"30%"`` for a
+    share.
 
     Attributes:
         rate: Pieces of work that arrive per second; each needs one successful call.
@@ -240,20 +241,6 @@ class Scenario:
             given["limit"] = _build(lambda **settings: check_limit(RESOURCE, **settings), limit, "limit")
         scenario: Scenario = _build(cls, given, "")
         return scenario
-
-    @classmethod
-    def from_file(cls, path: "str | Path") -> "tuple[Scenario, object]":
-        """Return the scenario of a TOML file, and its key ``policy``: a name, a table of settings, or None.
-
-        Raises:
-            ConfigError: If the file cannot be read or is not valid; the message names the file.
-        """
-        settings = read_toml(path)
-        policy = settings.pop("policy", None)
-        try:
-            return cls.from_settings(settings), policy
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from None
 
 
 def read_toml(path: "str | Path") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from outlast.simulate.scenario import ARRIVALS, PLACES, Phase, Scenario
 from outlast.units import span
 from outlast.web.routing import PageData, PageRequest, PageRoute
 
-MAX_EVENTS = 60_000
+MAX_EVENTS = 100_000
 """Events of a simulation on the page, about a second of work; larger ones are for the command line."""
 MAX_CHARS = 40
 """Longest text of a field."""
