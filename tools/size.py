@@ -17,7 +17,7 @@ PACKAGE = ROOT / "src" / "outlast"
 MOST_QUERY_FILES = 40
 MOST_LINES = 700
 MOST_FILES = 350
-MOST_TOKENS = 388_500  # 335,000 for the core, and 1,700, 1,500, 800 and 1,600 code lines for the issues since
+MOST_TOKENS = 391_500  # 335,000 for the core, and 1,700, 1,500, 800 and 1,600 code lines for the issues since
 MOST_ATTRIBUTES = 15
 FIELD_WORDS = frozenset(
     {"paging", "polling", "staging", "testing", "routing", "rendering", "masking", "hashing", "logging", "timing"}

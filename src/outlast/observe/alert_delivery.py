@@ -199,15 +199,17 @@ _ERROR_LIMIT = 500  # characters
 
 
 class AlertTargets(NamedTuple):
-    """Where alerts go.
+    """Where alerts go, and how they are sent.
 
     Attributes:
         channels: The channels.
         dashboard: URL of the dashboard, for links in messages; empty if unknown.
+        policy: Attempts and waits within one delivery.
     """
 
     channels: tuple[Channel, ...]
     dashboard: str = ""
+    policy: RetryPolicy = DELIVERY_POLICY
 
 
 class Deliverer:
@@ -252,7 +254,7 @@ class Deliverer:
         lease: float | timedelta = 120.0,
         dashboard: str = "",
     ) -> None:
-        self.store, self.targets, self.policy = store, AlertTargets(tuple(channels), dashboard), policy
+        self.store, self.targets = store, AlertTargets(tuple(channels), dashboard, policy)
         self.every = check_seconds("every", every)
         self.remind_after = check_seconds("remind_after", remind_after)
         self.keep = check_seconds("keep", keep)
@@ -364,7 +366,7 @@ class Deliverer:
             ChannelQueue(
                 each,
                 [alert for alert in alerts if each.name not in alert.delivered_to],
-                self.policy,
+                self.targets.policy,
                 until,
                 dashboard=self.targets.dashboard,
             )
