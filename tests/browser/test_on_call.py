@@ -122,7 +122,7 @@ def test_a_group_of_several_tasks_lists_them_and_can_be_replayed_for_one_of_them
     page.get_by_role("button", name="Replay 2 dead letters").click()
     page.wait_for_url("**/replays/*")
     (replay,) = small.stage.app.dead_letters.replays()
-    assert (replay.which.task_type, replay.total) == ("parse", 2)
+    assert (replay.filters.task_type, replay.total) == ("parse", 2)
 
 
 def test_a_source_whose_failures_do_not_count_is_not_green(small, windows):

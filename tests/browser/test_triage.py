@@ -70,13 +70,13 @@ class Shop:
             thread = threading.Thread(target=self.app.worker(concurrency=2).drain)
             thread.start()
             thread.join()
-        return [letter.id for letter in self.app.dead_letters.list(None, task_type=name)]
+        return [letter.id for letter in self.app.dead_letters.list(None, task=name)]
 
     def group(self, name: str) -> str:
-        return self.app.store.failures(FailureFilter(task_type=name)).rows[0].fingerprint
+        return self.app.store.failures(FailureFilter(task=name)).rows[0].fingerprint
 
     def left(self, name: str) -> int:
-        return self.app.dead_letters.count(task_type=name)
+        return self.app.dead_letters.count(task=name)
 
     @contextmanager
     def worked(self) -> Iterator[None]:
@@ -250,7 +250,7 @@ def test_a_reader_can_press_nothing_and_is_refused_by_every_way(shop_house, wind
     shop = shop_house.stage
     letter = shop.fail("stopped")[0]
     group = shop.group("stopped")
-    replay = shop.app.dead_letters.replay_later(fingerprint=group).id
+    replay = shop.app.dead_letters.replay_later(group=group).id
     shop.app.dead_letters.stop_replay(replay)
     paths = ("/dead-letters", f"/dead-letters/{letter}", f"/dead-letters/{letter}/edit", f"/failures/{group}", "/replays", "/replays/new", f"/replays/{replay}", "/audit")  # fmt: skip
     page = windows.page(shop_house, role="reader")

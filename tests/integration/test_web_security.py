@@ -26,7 +26,13 @@ from web_table import (
 def test_the_table_has_every_page_and_action_and_its_twin():
     names = {name for name, _, _ in ROUTES}
     listed = {each.name for each in (*PAGES, *OPERATIONS)}
-    assert names == listed | {f"api:{name}" for name in listed} | {"events", "metrics", "pause_queue:form", *OPEN}
+    assert names == listed | {f"api:{name}" for name in listed} | {
+        "events",
+        "metrics",
+        "pause_queue:form",
+        "api:openapi",
+        *OPEN,
+    }
     assert len(names) == len(ROUTES)
     assert {"overview", "failures", "failure", "suggestions", "dead_letters", "tasks", "task", "queues", "sources", "source", "jobs", "run", "waits", "health", "replays", "new_replay", "replay", "dead_letter_arguments", "periodic", "performance", "simulate", "audit"} <= listed  # fmt: skip
     assert {"start_replay", "stop_replay", "resume_replay", "edit_dead_letter", "acknowledge_group", "snooze_group", "reopen_group", "note_group"} <= listed  # fmt: skip

@@ -101,7 +101,7 @@ class TestCanary:
         world.dead_letters(2)
         working()
         data = world.json("dlq", "replay", "--all", "--canary", code=1)
-        assert (data["state"], data["replayed"], data["which"]) == ("stopped", 1, {})
+        assert (data["state"], data["replayed"], data["filters"]) == ("stopped", 1, {})
         assert "epoch" not in data
 
     @pytest.mark.parametrize("rate", ["0", "fast", "-1", "10/year", "1/s/s", ""])
@@ -124,7 +124,7 @@ class TestCanary:
     def test_how_many_may_fail(self, world):
         world.dead_letters(1)
         begun = world.json("dlq", "replay", "--all", "--rate", "5/s", "--max-failures", 3, "--no-wait")
-        assert (begun["max_failures"], begun["canary"], begun["rate"], begun["which"]) == (3, False, 5.0, {})
+        assert (begun["max_failures"], begun["canary"], begun["rate"], begun["filters"]) == (3, False, 5.0, {})
         assert "More than 3 failures stop it" in in_one_line(world.run("dlq", "replays", "show", 1).stdout)
         world.json("dlq", "replay", "--all", "--rate", "1/s", "--no-wait")
         assert "Failures do not stop it" in in_one_line(world.run("dlq", "replays", "show", 2).stdout)

@@ -38,7 +38,7 @@ class TestAdd:
         assert {source["profile"] for source in book.json("sources", "list")} == {"blog"}
 
     def test_json_and_names(self, book):
-        assert book.json("sources", "add", FEED, "--name", "News") == [{"id": 1, "created": True, "url": FEED}]
+        assert book.json("sources", "add", FEED, "--name", "News") == [{"source_id": 1, "created": True, "url": FEED}]
         assert book.json("sources", "add", FEED)[0]["created"] is False
         assert book.json("sources", "show", 1)["name"] == "News"
 

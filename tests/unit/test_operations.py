@@ -12,10 +12,13 @@ from outlast.cli import operations as commands
 from outlast.operations import COUNT, WHY, InvalidValueError, Parameter, parse_values, table, text_kind
 from outlast.operations.actions import OperationResult
 from outlast.operations.table import OPERATIONS, Operation, request_schema, response_schema
+from outlast.ports.rows import QueueRow
 from outlast.web.access.callers import Role
+from outlast.web.access.hook import HookAccess
 from outlast.web.access.token_access import TokenAccess, Tokens
 from outlast.web.rendering import Assets, Renderer
-from outlast.web.site import build_site
+from outlast.web.routing import PageRoute
+from outlast.web.site import PAGES, build_site
 from web_asking import Client
 
 FORM = ("Content-Type", "application/x-www-form-urlencoded")
@@ -109,11 +112,50 @@ class TestOneRowMore:
         sent = ("Content-Type", "application/json")
         answer = client.ask("POST", "/api/queues/door/paint", sent, body=b'{"coats": 2}')
         assert answer.json() == {"thing": "door", "coats": 2, "ok": True, "message": "thing door has 2 coats"}
+        assert client.ask("POST", "/api/queues/door/paint", sent, body=b'{"coats": 2.0}').json()["coats"] == 2
         assert client.ask("POST", "/api/queues/door/paint", sent, body=b'{"coats": "x"}').status == 400
         assert client.ask("POST", "/api/queues/glass/paint", sent, body=b"{}").status == 404
         schema = request_schema(PAINT)["properties"]["coats"]
-        assert schema == {"type": "integer", "minimum": 0, "maximum": 1_000_000, "description": "How many coats."}
+        assert schema == {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 1_000_000,
+            "description": "How many coats.",
+            "default": 1,
+        }
         assert set(response_schema(PAINT)["properties"]) == {"ok", "message", "thing", "coats"}
+
+    def test_the_openapi_document(self, app, added):
+        token = "the-readers-secret-for-tests-0123456789"
+        page = PageRoute(
+            "things", "/things/{thing}", "x.html", lambda _: {}, PAINT.parameters[:2], {"rows": list[QueueRow]}
+        )
+        site = build_site(app, TokenAccess(Tokens(reader=token)), operations=added, pages=(*PAGES, page))
+        assert Client(site).get("/api/openapi.json").status == 401
+        document = Client(site, ("Authorization", f"Bearer {token}")).get("/api/openapi.json").json()
+        painted = document["paths"]["/api/queues/{thing}/paint"]["post"]
+        assert painted["operationId"] == "paint_thing"
+        assert painted["security"] == [{"token": ["operator"]}, {"session": ["operator"]}]
+        assert painted["requestBody"]["content"]["application/json"]["schema"]["properties"]["coats"]["default"] == 1
+        read = document["paths"]["/api/things/{thing}"]["get"]
+        assert [(each["name"], each["in"], each["required"]) for each in read["parameters"]] == [
+            ("thing", "path", True),
+            ("coats", "query", False),
+        ]
+        rows = read["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["rows"]
+        assert rows == {"type": "array", "items": {"$ref": "#/components/schemas/QueueRow"}}
+        assert document["components"]["schemas"]["QueueRow"]["properties"]["paused"] == {"type": "boolean"}
+
+    def test_a_page_takes_the_values_of_its_parameters(self, app):
+        seen = []
+        page = PageRoute(
+            "things", "/things/{thing}", "x.html", lambda asked: seen.append(asked.values) or {}, PAINT.parameters[:2]
+        )
+        site = build_site(app, HookAccess(lambda _: "reader"), pages=(*PAGES, page))
+        assert Client(site).get("/api/things/door?coats=2&colour=red").status == 200
+        assert seen == [{"thing": "door", "coats": 2}]
+        assert Client(site).get("/api/things/door?coats=many").status == 400
+        assert Client(site).get(f"/api/things/{'x' * 21}").status == 404
 
     def test_the_audit_entry(self, app, added):
         run(app, "door", "--coats", "2", "--why", "rust")

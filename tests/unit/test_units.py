@@ -167,7 +167,7 @@ def since_page(world, text):
 
 
 def seconds_ago(world):
-    return (world.app.store.now() - world.newest_replay.which.since).total_seconds()
+    return (world.app.store.now() - world.newest_replay.filters.since).total_seconds()
 
 
 DURATION_ENTRIES = [snooze_command, snooze_page, snooze_json, since_command, since_page]
@@ -185,9 +185,9 @@ def test_what_is_not_a_duration_is_refused_everywhere(world, entry):
 
 def test_eight_digits_are_a_date_and_not_seconds(world):
     assert world.command("dlq", "replay", "--since=20250101", "--rate=1", "--no-wait") is not None
-    assert f"{world.newest_replay.which.since:%Y-%m-%d %H:%M}" == "2025-01-01 00:00"
+    assert f"{world.newest_replay.filters.since:%Y-%m-%d %H:%M}" == "2025-01-01 00:00"
     assert world.post("/replays/start", since="20250101")
-    assert f"{world.newest_replay.which.since:%Y-%m-%d %H:%M}" == "2025-01-01 00:00"
+    assert f"{world.newest_replay.filters.since:%Y-%m-%d %H:%M}" == "2025-01-01 00:00"
 
 
 @pytest.mark.parametrize(("number", "rate"), [(5, 5.0), (0.5, 0.5), (1e-6, 1e-6), (100_000, 1e5)])

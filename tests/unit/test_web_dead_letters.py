@@ -169,7 +169,7 @@ def test_one_shows_why_and_no_secret(world):
     assert f"&#34;number&#34;: {BIG}" in page
     assert "<script>x" not in page
     assert SECRET not in page + str(data)
-    assert data["letter"]["id"] == str(letter)
+    assert data["dead_letter"]["id"] == str(letter)
     assert data["history"]["attempts"][0]["rule"] == data["rule"]
     assert data["why"]
 
@@ -182,7 +182,7 @@ def test_one_that_is_not_there(world):
 
 def test_one_is_replayed(world):
     (letter,) = world.fail("a")
-    task = world.app.dead_letters.show(letter).letter.original_task_id
+    task = world.app.dead_letters.show(letter).dead_letter.original_task_id
     answer = world.post(f"/dead-letters/{letter}/replay")
 
     assert (answer.status_code, answer.headers["location"]) == (303, f"/tasks/{task}")

@@ -177,10 +177,10 @@ def test_a_dead_task_leads_to_its_letter_and_is_replayed_from_here(world):
     letters = {letter.original_task_id: letter.id for letter in world.app.dead_letters.list()}
 
     for number in numbers:
-        assert world.data(number)["letter"] == letters[number]
+        assert world.data(number)["dead_letter_id"] == letters[number]
         assert f'href="/dead-letters/{letters[number]}"' in world.page(number)
     assert world.post(f"/dead-letters/{letters[numbers[1]]}/replay").status_code == 303
-    assert world.data(numbers[1])["letter"] is None
+    assert world.data(numbers[1])["dead_letter_id"] is None
     assert "fail" in world.kinds(numbers[1])
     assert world.data(numbers[1])["history"]["task"]["replays"] == 1
 

@@ -83,7 +83,7 @@ def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], 
     """  # noqa: D301  # click reads the control character, not a backslash
     if (patch is None) == (not pairs):
         raise click.UsageError("give either --patch or --set, not both")
-    letter = app.dead_letters.show(number).letter
+    letter = app.dead_letters.show(number).dead_letter
     definition = _task_definition(app, letter)
     operations = (
         parse_json_option(patch, "--patch")
@@ -404,16 +404,16 @@ def show_dead_letter(app: "App", number: int, *, as_json: bool) -> None:
       outlast dlq show 7
     """  # noqa: D301  # click reads the control character, not a backslash
     history = app.dead_letters.show(number)
-    edits = [masked_edit(each) for each in app.dead_letters.edits(history.letter.original_task_id)]
+    edits = [masked_edit(each) for each in app.dead_letters.edits(history.dead_letter.original_task_id)]
     if as_json:
         attempts = [row_data(attempt) for attempt in history.attempts]
-        print_json({**row_data(history.letter), "attempts": attempts, "edits": [row_data(each) for each in edits]})
+        print_json({**row_data(history.dead_letter), "attempts": attempts, "edits": [row_data(each) for each in edits]})
     else:
         _print_dead_letter(history, edits)
 
 
 def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdit]") -> None:
-    letter = history.letter
+    letter = history.dead_letter
     rule = letter.failure.get("rule")
     print_facts(
         {

@@ -29,6 +29,7 @@ from outlast.cli.output import (
     row_data,
     table,
 )
+from outlast.queue.dead_letters import FILTER_FIELDS
 from outlast.report.dead_letters import replay_line
 
 if TYPE_CHECKING:
@@ -48,12 +49,13 @@ _WORKER_WAIT_SECONDS = 30.0  # how long to wait without a worker, because one ma
 
 def replay_data(replay: "Replay") -> JsonObject:
     """Return a replay as JSON data, with the filters that are set."""
-    filters = {name: value for name, value in row_data(replay.which).items() if value is not None}
+    names = {field: name for name, field in FILTER_FIELDS.items()}
+    filters = {names.get(name, name): each for name, each in row_data(replay.filters).items() if each is not None}
     if "text" in filters:
         filters["text"] = mask_secrets(filters["text"])
     data = row_data(replay)
     del data["epoch"]
-    return {**data, "which": filters, "stopped_by": mask_secrets(replay.stopped_by)}
+    return {**data, "filters": filters, "stopped_by": mask_secrets(replay.stopped_by)}
 
 
 def warn_without_worker(app: "App") -> bool:

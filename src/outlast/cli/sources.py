@@ -152,7 +152,7 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
     added = app.sources.add_many([NewSource(url, profile, name, selector) for url in urls])
     rows = [(app.sources.get(each.id), each.created) for each in added]
     if as_json:
-        print_json([{"id": row.id, "created": created, "url": mask_secrets(row.url)} for row, created in rows])
+        print_json([{"source_id": row.id, "created": created, "url": mask_secrets(row.url)} for row, created in rows])
     else:
         for row, created in rows:
             result = "added, due at once" if created else f"already exists, {row.state}"

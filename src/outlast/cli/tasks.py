@@ -104,7 +104,7 @@ def enqueue(
         app.close()
     if as_json:
         queue = chosen.get("queue", definition.queue)
-        print_json({"id": added.id, "created": added.created, "task_type": definition.name, "queue": queue})
+        print_json({"task_id": added.id, "created": added.created, "task_type": definition.name, "queue": queue})
     elif added.created:
         print_text(f"task {added.id}: {definition.name} is queued")
     else:
@@ -221,7 +221,7 @@ def tasks() -> None:
     help="Only tasks with this status.",
 )
 @option("--queue", "NAME", "Only tasks of this queue.", shell_complete=queue_names)
-@option("--task", "NAME", "Only tasks with this name.", "task_type")
+@option("--task", "NAME", "Only tasks with this name.")
 @option("--before", "ID", "Only tasks with smaller ids: the next page.", type=ROW_NUMBER)
 @list_options("Tasks", 50)
 @with_app

@@ -105,16 +105,16 @@ def parse_values(
 def _parse_parameter(app: "App", parameter: Parameter, given: Sequence[str]) -> Any:
     name, label, kind = parameter.name, parameter.name.replace("_", " "), parameter.kind
     texts = [text for text in dict.fromkeys(each.strip() for each in given) if text]
-    if not texts and parameter.required:
-        raise InvalidValueError(f"no {label} was given")
-    if not parameter.many:
-        text = (given[0].strip() if given else "") or parameter.default
-        texts = [text] if text else []
-    if len(texts) > MAX_SELECTED:
-        raise InvalidValueError(
-            f"{len(texts)} values of {label} are given; at most {MAX_SELECTED} are allowed, or use the command line"
-        )
     try:
+        if not texts and parameter.required:
+            raise InvalidValueError(f"no {label} was given")
+        if not parameter.many:
+            text = (given[0].strip() if given else "") or parameter.default
+            texts = [text] if text else []
+        if len(texts) > MAX_SELECTED:
+            raise InvalidValueError(
+                f"{len(texts)} values of {label} are given; at most {MAX_SELECTED} are allowed, or use the command line"
+            )
         values = [kind.parse(text, label, app) for text in texts]
     except InvalidValueError as error:
         error.parameter = name
@@ -281,18 +281,23 @@ def _count(text: str) -> int | None:
     return int(text) if is_count and int(text) <= _MAX_COUNT else None
 
 
-ROW = ValueKind({"type": "integer", "minimum": 1}, "ID", parse_row)
+ROW = ValueKind({"type": "integer", "minimum": 1, "maximum": _MAX_ROW}, "ID", parse_row)
 LINE = ValueKind(
     {"type": "string", "maxLength": 500}, "TEXT", lambda text, name, _: parse_text(" ".join(text.split()), name, 500)
 )
 QUEUE, NAME = text_kind(200, "QUEUE"), text_kind(200, "NAME")
 RESOURCE = ValueKind({"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS}, "RESOURCE", _resource)
 GROUP = text_kind(200, "FINGERPRINT")._replace(parse=_group)
-SOURCE = ValueKind({"type": "integer", "minimum": 1}, "ID_OR_URL", _source_id)
+SOURCE = ValueKind({"type": ["integer", "string"], "minimum": 1, "maximum": _MAX_ROW}, "ID_OR_URL", _source_id)
 FLAG = ValueKind({"type": "boolean"}, "", _checked(lambda text: _WORDS.get(text.lower()), "give yes or no"))
 TIME = ValueKind({"type": "string"}, "TIME", lambda text, name, app: parse_time(text, name, app.store.now()))
 DURATION = ValueKind({"type": "string"}, "SPAN", _checked(_duration, f"{DURATION_FORMAT}, up to a year"))
 RATE = ValueKind({"type": "string"}, "RATE", _checked(parse_rate, RATE_FORMAT))
+PAGE = ValueKind(
+    {"type": "integer", "minimum": 1, "maximum": _MAX_COUNT},
+    "N",
+    _checked(lambda text: _count(text) or None, "it must be a page number"),
+)
 COUNT = ValueKind(
     {"type": "integer", "minimum": 0, "maximum": _MAX_COUNT},
     "N",
@@ -307,8 +312,8 @@ PATCH = ValueKind({"type": "string"}, "JSON", _patch, _patch_paths)
 
 WHY = Parameter("why", LINE, "The reason, for the audit log.")
 FILTERS = (
-    Parameter("task", NAME, "Only dead letters of this task."),
-    Parameter("queue", NAME, "Only dead letters of this queue."),
+    Parameter("task", NAME, "Only this task."),
+    Parameter("queue", NAME, "Only this queue."),
     Parameter("category", choice_kind(Category), "Only failures of this category, such as network."),
     Parameter("reason", choice_kind(Reason), "Only dead letters with this reason."),
     Parameter("group", GROUP, "Only this group of failures, or the start of its id; see dlq groups."),
@@ -317,13 +322,8 @@ FILTERS = (
     Parameter("text", text_kind(200), "Only errors that contain this text."),
 )
 """The filters of dead letters, in lists, forms, JSON and commands."""
-_FILTER_FIELDS = {"task": "task_type", "group": "fingerprint"}
 
 
 def filter_arguments(values: Values) -> dict[str, Any]:
-    """Return the filters that are set, by the names that ``app.dead_letters`` uses."""
-    return {
-        _FILTER_FIELDS.get(each.name, each.name): values[each.name]
-        for each in FILTERS
-        if values.get(each.name) is not None
-    }
+    """Return the filters that are set, for the methods of ``app.dead_letters``."""
+    return {each.name: values[each.name] for each in FILTERS if values.get(each.name) is not None}

@@ -1,5 +1,6 @@
 """The table of operations. The CLI commands, page actions, JSON endpoints, OpenAPI and audit entries follow it."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -118,12 +119,19 @@ def record_refusal(
     write_audit(app.store, operation.name, "refused", {"refused": str(error)}, who=who, why=why)
 
 
+_SCALARS = ["string", "number", "boolean", "null"]
+_UNKNOWN_FIELD = {"type": [*_SCALARS, "array"], "items": {"type": _SCALARS}}
+
+
 def request_schema(operation: Operation) -> dict[str, Any]:
     """Return the JSON Schema of the object that the JSON endpoint of an operation takes."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {each.name: parameter_schema(each) for each in operation.fields},
+        "additionalProperties": False if operation.is_strict else _UNKNOWN_FIELD,
+    }
     required = [each.name for each in operation.fields if each.required]
-    return {"type": "object", "properties": _properties(operation.fields)} | (
-        {"required": required} if required else {}
-    )
+    return {**schema, "required": required} if required else schema
 
 
 def response_schema(operation: Operation) -> dict[str, Any]:
@@ -133,13 +141,15 @@ def response_schema(operation: Operation) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": ["ok", "message"]}
 
 
-def _properties(parameters: Sequence[Parameter]) -> dict[str, Any]:
-    schemas = {each.name: {**each.kind.schema, "description": each.help} for each in parameters}
-    many = {each.name for each in parameters if each.many}
-    return {
-        name: {"type": "array", "items": schema, "maxItems": MAX_SELECTED} if name in many else schema
-        for name, schema in schemas.items()
-    }
+def parameter_schema(parameter: Parameter) -> dict[str, Any]:
+    """Return the JSON Schema of a parameter, with its help and its default."""
+    schema = {**parameter.kind.schema, "description": parameter.help}
+    if parameter.default:
+        is_text = schema["type"] == "string"
+        schema["default"] = parameter.default if is_text else json.loads(parameter.default)
+    if not parameter.many:
+        return schema
+    return {"type": "array", "items": schema, "minItems": int(parameter.required), "maxItems": MAX_SELECTED}
 
 
 def _replay_subject(values: Values) -> str:
@@ -213,7 +223,7 @@ OPERATIONS: tuple[Operation, ...] = (
             *FILTERS, Parameter("all", FLAG, "All dead letters, instead of a filter."),
             Parameter("before", ROW, "Only dead letters with smaller ids."),
             Parameter("limit", ROW, "Dead letters at most, newest first."),
-            Parameter("canary", FLAG, "Replay one, then ten, then the rest; any failure stops it.", default="yes"),
+            Parameter("canary", FLAG, "Replay one, then ten, then the rest; any failure stops it.", default="true"),
             Parameter("rate", RATE, "Maximum rate: 10/s, 30/min."),
             Parameter("max_failures", COUNT, "Stop if more replayed tasks fail again, after the canaries."), WHY,
         ),

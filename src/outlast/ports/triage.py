@@ -29,7 +29,7 @@ class NewReplay(NamedTuple):
     """A replay to start.
 
     Attributes:
-        which: Filter for the dead letters. Its ``limit`` and ``before`` apply too.
+        filters: Filter for the dead letters. Its ``limit`` and ``before`` apply too.
         canary: Whether one task is tried first, then ten, then the rest.
         rate: Tasks per second for the rest; None for no limit.
         who: Who asked for it.
@@ -38,7 +38,7 @@ class NewReplay(NamedTuple):
             default: none with a canary, any number without one.
     """
 
-    which: DeadLetterFilter
+    filters: DeadLetterFilter
     canary: bool = True
     rate: float | None = None
     who: str = ""
@@ -63,7 +63,7 @@ class Replay(NamedTuple):
     """
 
     id: int
-    which: DeadLetterFilter
+    filters: DeadLetterFilter
     canary: bool
     rate: float | None
     state: ReplayState

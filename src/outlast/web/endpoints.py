@@ -221,7 +221,7 @@ class Endpoints:
     async def json_page(self, page: PageRoute, request: Request) -> Response:
         """Respond with the JSON of a page."""
         page_request = self._page_request(request, {})
-        body = await self._in_thread(lambda: encode_json(page.read(page_request)))
+        body = await self._in_thread(lambda: encode_json(page.read(page.parse(page_request))))
         return Response(body, media_type="application/json")
 
     async def action(self, operation: Operation, request: Request) -> Response:
@@ -252,7 +252,7 @@ class Endpoints:
         try:
             if form is not None and form.prepare is not None:
                 try:
-                    given = form.prepare(page_request)
+                    given = form.prepare(self._pages[form.page].parse(page_request))
                 except (InvalidValueError, NotFoundError) as error:
                     record_refusal(app, operation, given, who, error)
                     raise
@@ -328,8 +328,8 @@ class Endpoints:
     ) -> Response:
         """Respond with the page of a form, with the input and its error."""
         typed = page_request.typed()
-        names = (*(each.name for each in FILTERS), "before")
-        page_request = page_request._replace(query={name: typed[name] for name in names if typed.get(name)})
+        query = {each.name: typed[each.name] for each in page.parameters if typed.get(each.name)}
+        page_request = page_request._replace(query=query)
         more = {"typed": typed, "form_error": str(error)}
         return await self._page_response(request, page, page_request, more, 400)
 
@@ -340,7 +340,7 @@ class Endpoints:
         prefix = url_prefix(request)
 
         def render() -> str:
-            return self._renderer.render(page.template, prefix, {**common, **page.read(page_request)})
+            return self._renderer.render(page.template, prefix, {**common, **page.read(page.parse(page_request))})
 
         return HTMLResponse(await self._in_thread(render), status)
 

@@ -89,5 +89,5 @@ def _field_text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
-        return str(value)
+        return str(int(value) if isinstance(value, float) and value.is_integer() else value)
     raise InvalidValueError(f"{name!r} must be a text, a number, or a list of these")

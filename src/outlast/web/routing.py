@@ -1,7 +1,9 @@
 """Routes, requests and results of pages and actions, and the paths and URLs that lead to them."""
 
 import re
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
@@ -9,7 +11,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from outlast.app import App
-from outlast.operations import InvalidValueError, parse_row
+from outlast.operations import PAGE, ROW, InvalidValueError, Parameter, Values, parse_values
 
 T = TypeVar("T")
 PageData = Mapping[str, Any]
@@ -27,13 +29,14 @@ class PageRequest(NamedTuple):
 
     Attributes:
         app: The app that the dashboard shows.
-        path: The variable parts of the path.
-        query: The query parameters, each name once; empty values are left out.
+        path: The variable parts of the path, as text.
+        query: The query parameters as text, each name once; empty values are left out.
         operator: Whether the caller may change things.
         form: The form fields, each with all its values; empty for a page.
         who: Name of the caller, for the audit log.
         site_state: Values that pages share between requests, by name.
         reference: The app as ``MODULE:APP``, for commands to copy.
+        values: The values of the page's parameters, from path and query.
     """
 
     app: App
@@ -44,22 +47,11 @@ class PageRequest(NamedTuple):
     who: str
     site_state: MutableMapping[str, object]
     reference: str = APP_PLACEHOLDER
+    values: Values = MappingProxyType({})
 
     def typed(self) -> dict[str, str]:
         """Return the first value of each form field that has one."""
         return {name: values[0] for name, values in self.form.items() if values}
-
-    def row_id(self) -> int:
-        """Return the id of the row that the path names.
-
-        Raises:
-            NotFoundError: If it is not a number that a row can have.
-        """
-        (text,) = self.path.values()
-        try:
-            return parse_row(text, "the id")
-        except InvalidValueError as error:
-            raise NotFoundError(str(error)) from None
 
 
 class PageRoute(NamedTuple):
@@ -70,12 +62,37 @@ class PageRoute(NamedTuple):
         path: Path such as ``/tasks/{task_id}``.
         template: Its file under ``templates/``.
         read: Returns the data of the template and of the JSON, masked; called in a thread.
+        parameters: The variables of its path and its query parameters.
+        returns: Names and types of the data, for OpenAPI.
     """
 
     name: str
     path: str
     template: str
     read: Callable[[PageRequest], PageData]
+    parameters: tuple[Parameter, ...] = ()
+    returns: Mapping[str, Any] = MappingProxyType({})
+
+    def parse(self, request: PageRequest) -> PageRequest:
+        """Return the request with the values of the parameters.
+
+        A time that was given as an age is rounded to a minute, so that all pages of a list have the same filter.
+
+        Raises:
+            InvalidValueError: If a value of the query is not valid.
+            NotFoundError: If a variable of the path is not valid.
+        """
+        given = {name: [text] for name, text in {**request.query, **request.path}.items()}
+        try:
+            values = parse_values(request.app, self.parameters, given)
+        except InvalidValueError as error:
+            if error.parameter in request.path:
+                raise NotFoundError(str(error)) from None
+            raise
+        ages = {name: at for name, at in values.items() if isinstance(at, datetime) and at.microsecond}
+        return request._replace(
+            values=values | {name: at.replace(second=0, microsecond=0) for name, at in ages.items()}
+        )
 
 
 class FormPage(NamedTuple):
@@ -103,6 +120,47 @@ def require(found: T | None, message: str) -> T:
     if found is None:
         raise NotFoundError(message)
     return found
+
+
+BEFORE = Parameter("before", ROW, "Only rows with smaller ids: `next` of the previous page.")
+"""The cursor of lists by id."""
+
+
+class PagePosition(NamedTuple):
+    """Which page of a list is shown.
+
+    Attributes:
+        number: Number of the page, from 1.
+        last: Number of the last page.
+        shown: Rows on this page.
+        whole: Rows on all pages.
+        more: Rows on later pages.
+    """
+
+    number: int
+    last: int
+    shown: int
+    whole: int
+    more: int
+
+
+def page_parameter(name: str) -> Parameter:
+    """Return the parameter with the number of a page."""
+    return Parameter(name, PAGE, "Number of the page; beyond the last one, it is the last one.", default="1")
+
+
+def paginate(rows: Sequence[T], page: int, size: int) -> tuple[Sequence[T], PagePosition]:
+    """Return the rows of a page and its position. A number beyond the last page gives the last page.
+
+    Args:
+        rows: All rows.
+        page: Number of the page.
+        size: Rows per page.
+    """
+    last = max(1, -(-len(rows) // size))
+    number = min(page, last)
+    shown = rows[(number - 1) * size : number * size]
+    return shown, PagePosition(number, last, len(shown), len(rows), max(0, len(rows) - number * size))
 
 
 # A path is split before its parts are decoded, so that a name may contain a slash.

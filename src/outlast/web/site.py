@@ -7,6 +7,8 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from outlast.app import App
@@ -19,6 +21,7 @@ from outlast.web.access.token_access import TokenAccess
 from outlast.web.endpoints import API_PREFIX, Endpoints
 from outlast.web.error_pages import ErrorResponder
 from outlast.web.live import LiveHub
+from outlast.web.openapi import OPENAPI_PATH, openapi_document
 from outlast.web.pages import (
     audit,
     dead_letters,
@@ -34,7 +37,7 @@ from outlast.web.pages import (
     waits,
 )
 from outlast.web.rendering import EVENTS, METRICS, STATIC, Assets, Renderer
-from outlast.web.routing import APP_PLACEHOLDER, PageRoute
+from outlast.web.routing import APP_PLACEHOLDER, PageRoute, url_prefix
 
 _MODULES = (
     overview,
@@ -86,20 +89,20 @@ def build_site(
     hub = LiveHub(app, renderer.render)
     endpoints = Endpoints(app, renderer, assets, hub, pages, FORMS, reference)
     errors = ErrorResponder(endpoints, renderer)
+
+    def describe(request: Request) -> JSONResponse:
+        cookie = access.cookie if isinstance(access, TokenAccess) else None
+        return JSONResponse(openapi_document(pages, operations, prefix=url_prefix(request), cookie=cookie))
+
     page_routes = [Route(page.path, partial(endpoints.page, page), name=page.name) for page in pages]
+    post, with_form_path = partial(Route, methods=["POST"]), [each for each in operations if each.form_path]
     routes = [
         *page_routes,
         *(Route(_api_path(page), partial(endpoints.json_page, page), name=f"api:{page.name}") for page in pages),
-        *(Route(each.path, partial(endpoints.action, each), methods=["POST"], name=each.name) for each in operations),
-        *(
-            Route(_api_path(each), partial(endpoints.json_action, each), methods=["POST"], name=f"api:{each.name}")
-            for each in operations
-        ),
-        *(
-            Route(each.form_path, partial(endpoints.action, each), methods=["POST"], name=f"{each.name}:form")
-            for each in operations
-            if each.form_path
-        ),
+        *(post(each.path, partial(endpoints.action, each), name=each.name) for each in operations),
+        *(post(_api_path(each), partial(endpoints.json_action, each), name=f"api:{each.name}") for each in operations),
+        *(post(each.form_path, partial(endpoints.action, each), name=f"{each.name}:form") for each in with_form_path),
+        Route(OPENAPI_PATH, describe, name="api:openapi"),
         Route(EVENTS, endpoints.events),
         Route(METRICS, endpoints.metrics),
         Route(STATIC, endpoints.asset, name="static"),

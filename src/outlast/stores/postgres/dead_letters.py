@@ -66,9 +66,9 @@ class PostgresDeadLetters(SharedDeadLetters):
     def add_replay(self, new: NewReplay) -> Replay:
         """Start a replay, from the oldest matching dead letter to the newest."""
         with self.db.transaction() as cursor:
-            total, oldest, newest = self._count_matches(cursor, new.which)
+            total, oldest, newest = self._count_matches(cursor, new.filters)
             values = new._asdict() | {
-                "which": write_filter(new.which, new.max_failures),
+                "filters": write_filter(new.filters, new.max_failures),
                 "total": total,
                 "newest": newest,
             }
@@ -201,8 +201,8 @@ def _next_matching(cursor: PostgresCursor, replay: Replay, bound: int, limit: in
     if replay.cursor >= bound or limit <= 0:
         return [], replay.cursor
     bounds = {"cursor": replay.cursor, "newest": bound, "limit": limit, "look": max(MAX_ROWS_SCANNED, limit)}
-    name = f"next_matching{by_filter(replay.which)}"
-    ((ids, beyond),) = cursor.fetch(name, filter_values(replay.which) | bounds)
+    name = f"next_matching{by_filter(replay.filters)}"
+    ((ids, beyond),) = cursor.fetch(name, filter_values(replay.filters) | bounds)
     if len(ids) >= limit:
         return ids, max(ids)
     return ids, bound if beyond is None else beyond

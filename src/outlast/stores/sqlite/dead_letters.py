@@ -99,9 +99,9 @@ class SqliteDeadLetters(SharedDeadLetters):
 
     def add_replay(self, new: NewReplay) -> Replay:
         """Start a replay. The matching dead letters are counted first, without blocking writers."""
-        total, newest, cursor = self._count_matches(new.which)
+        total, newest, cursor = self._count_matches(new.filters)
         values = new._asdict() | {
-            "which": write_filter(new.which, new.max_failures),
+            "filters": write_filter(new.filters, new.max_failures),
             "total": total,
             "newest": newest,
             "cursor": cursor,
@@ -342,7 +342,7 @@ def _next_dead_letters(connection: Connection, replay: Replay, limit: int) -> tu
     if limit < 1:
         return [], replay.cursor
     (bound,) = execute(connection, "replay_bound", (replay.id,)).fetchone()
-    filters = replay.which._replace(before=bound + 1)
+    filters = replay.filters._replace(before=bound + 1)
     own = {"replay_id": replay.id, "after": max(replay.cursor, bound), "newest": replay.newest}
     walk = chain(
         scan_dead_letters(connection, filters, after=replay.cursor).rows(connection),

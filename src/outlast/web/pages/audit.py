@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
+from outlast.operations import NAME, Parameter
 from outlast.ports.triage import AuditEntry
 from outlast.queue.masking import masked_text, masked_value
 from outlast.report.text_format import shortened
-from outlast.web.filters import row_param, text_param
-from outlast.web.routing import PageData, PageRequest, PageRoute
+from outlast.web.routing import BEFORE, PageData, PageRequest, PageRoute
 
 _ROWS = 50
 _MAX_DETAIL_CHARS = 300
@@ -22,15 +22,12 @@ _SUBJECT_PAGES = {
 
 def read_audit(request: PageRequest) -> PageData:
     """Return a page of audit entries, newest first."""
-    query = request.query
-    subject, action = text_param(query, "subject"), text_param(query, "action")
-    rows = request.app.store.audits(subject=subject, action=action, before=row_param(query), limit=_ROWS + 1)
-    given = {"subject": subject, "action": action}
+    rows = request.app.store.audits(**request.values, limit=_ROWS + 1)
     return {
         "rows": [_audit_line(entry) for entry in rows[:_ROWS]],
         "next": rows[_ROWS - 1].id if len(rows) > _ROWS else None,
-        "given": {name: value for name, value in given.items() if value},
-        "first_page": "before" not in query,
+        "given": {name: value for name, value in request.values.items() if value and name != BEFORE.name},
+        "first_page": request.values["before"] is None,
     }
 
 
@@ -58,4 +55,10 @@ def _detail_text(value: Any) -> str:
     return {True: "yes", False: "no", None: "none"}.get(value, str(value))
 
 
-PAGES = (PageRoute("audit", "/audit", "audit.html", read_audit),)
+_PARAMETERS = (
+    Parameter("subject", NAME, "Only entries about this, such as task:12."),
+    Parameter("action", NAME, "Only entries of this operation, such as cancel_task."),
+    BEFORE,
+)
+_RETURNS = {"rows": list[PageData], "next": int | None}
+PAGES = (PageRoute("audit", "/audit", "audit.html", read_audit, _PARAMETERS, _RETURNS),)

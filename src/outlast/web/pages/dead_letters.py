@@ -5,15 +5,17 @@ from shlex import quote
 from typing import Any
 from urllib.parse import urlencode
 
-from outlast.operations import PATCH, InvalidValueError
+from outlast.operations import FILTERS, PATCH, ROW, InvalidValueError, Parameter, filter_arguments, text_kind
 from outlast.operations.actions import arguments_version
-from outlast.ports.read_rows import MAX_ROWS_SCANNED
+from outlast.ports.read_rows import MAX_ROWS_SCANNED, DeadLetterLine
 from outlast.ports.rows import DeadLetter, DeadLetterFilter
+from outlast.queue.dead_letters import dead_letter_filter
 from outlast.queue.masking import masked_text, masked_value
 from outlast.report.dead_letters import (
     REASON_TEXTS,
     ArgumentField,
     ArgumentFields,
+    Facet,
     FieldError,
     argument_fields,
     dlq_command,
@@ -22,9 +24,8 @@ from outlast.report.dead_letters import (
     filter_text,
     patch_operations,
 )
-from outlast.web.filters import dead_letter_filter
-from outlast.web.routing import Form, FormPage, PageData, PageRequest, PageRoute, Query, require
-from outlast.web.task_view import audit_views, edit_views, mask_optional, masked_line, payload_text, task_view
+from outlast.web.routing import BEFORE, Form, FormPage, PageData, PageRequest, PageRoute, Query, require
+from outlast.web.task_view import TaskView, audit_views, edit_views, mask_optional, masked_line, payload_text, task_view
 
 _PATH = "/dead-letters"
 _EDIT_PAGE = "dead_letter_arguments"
@@ -34,8 +35,8 @@ _MAX_CONFLICTS = 50  # more numbers would make the URL too long
 
 def read_dead_letters(request: PageRequest) -> PageData:
     """Return a page of dead letters, newest first, and the values they can be filtered by."""
-    store, query = request.app.store, request.query
-    criteria = dead_letter_filter(request.app, query, _ROWS)
+    store = request.app.store
+    criteria = dead_letter_filter(filter_arguments(request.values), before=request.values["before"], limit=_ROWS)
     found = store.dead_letter_lines(criteria)
     tasks, categories, whole = facets(store.dead_letter_counts(), task=criteria.task_type, category=criteria.category)
     given = filter_params(criteria)
@@ -53,7 +54,7 @@ def read_dead_letters(request: PageRequest) -> PageData:
         "categories": categories,
         "whole": whole if counted else None,
         "counted": counted,
-        "stayed": _conflicting_rows(query),
+        "stayed": _conflicting_rows(request.values["stayed"] or ""),
         "_what": filter_text(given),
         "_look": MAX_ROWS_SCANNED,
         "_reasons": REASON_TEXTS,
@@ -70,9 +71,9 @@ def _command_filters(criteria: DeadLetterFilter) -> dict[str, str]:
     return filter_params(criteria) | {name: at.isoformat() for name, at in times.items() if at is not None}
 
 
-def _conflicting_rows(query: Query) -> list[int]:
+def _conflicting_rows(stayed: str) -> list[int]:
     """Return the numbers of the dead letters that the previous action could not replay."""
-    texts = query.get("stayed", "").split(",")[:_MAX_CONFLICTS]
+    texts = stayed.split(",")[:_MAX_CONFLICTS]
     return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 20]  # noqa: PLR2004  # digits
 
 
@@ -88,7 +89,7 @@ def read_dead_letter(request: PageRequest) -> PageData:
     payload, cut = payload_text(dead_letter.parameters)
     last = dead_letter.failure
     return {
-        "letter": dead_letter._replace(
+        "dead_letter": dead_letter._replace(
             parameters="",
             failure={},
             traceback=masked_text(dead_letter.traceback),
@@ -114,7 +115,7 @@ def _find_dead_letter(request: PageRequest) -> DeadLetter:
     message = (
         f"dead letter {request.path['dead_letter_id']} does not exist: it may have been replayed, discarded or pruned"
     )
-    return require(request.app.store.dead_letter(request.row_id()), message)
+    return require(request.app.store.dead_letter(request.values["dead_letter_id"]), message)
 
 
 def read_edit(request: PageRequest) -> PageData:
@@ -185,9 +186,14 @@ def submitted_edit(request: PageRequest) -> Form:
     return {**request.form, "patch": [json.dumps(patch)]}
 
 
+_ID = Parameter("dead_letter_id", ROW, "The id of the dead letter.", required=True)
+_STAYED = Parameter("stayed", text_kind(2_000), "Ids that the last action could not replay, separated by commas.")
+_LIST = {"rows": list[DeadLetterLine], "next": str | None, "tasks": list[Facet], "categories": list[Facet]}
+_ONE = {"dead_letter": DeadLetter, "payload": str, "history": TaskView | None, "edits": list[PageData]}
+_EDIT = {"dead_letter_id": int, "task_id": int, "fields": list[PageData], "version": int}
 PAGES = (
-    PageRoute("dead_letters", _PATH, "dead_letters.html", read_dead_letters),
-    PageRoute("dead_letter", f"{_PATH}/{{dead_letter_id}}", "dead_letter.html", read_dead_letter),
-    PageRoute(_EDIT_PAGE, f"{_PATH}/{{dead_letter_id}}/edit", "edit.html", read_edit),
+    PageRoute("dead_letters", _PATH, "dead_letters.html", read_dead_letters, (*FILTERS, BEFORE, _STAYED), _LIST),
+    PageRoute("dead_letter", f"{_PATH}/{{dead_letter_id}}", "dead_letter.html", read_dead_letter, (_ID,), _ONE),
+    PageRoute(_EDIT_PAGE, f"{_PATH}/{{dead_letter_id}}/edit", "edit.html", read_edit, (_ID,), _EDIT),
 )
 FORMS = {"edit_dead_letter": FormPage(_EDIT_PAGE, submitted_edit)}

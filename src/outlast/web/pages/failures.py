@@ -1,50 +1,36 @@
 """The pages of failures: groups of failures with one cause, one group, and suggested rules."""
 
 from outlast.classify import default_classifier
+from outlast.operations import FILTERS, FLAG, Parameter, choice_kind, text_kind
 from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import Attempt
 from outlast.queue.failure_groups import LARGEST_GROUPS, sampled_groups
 from outlast.queue.masking import masked_text
-from outlast.report.classification import stored_judgement, suggestions
+from outlast.report.classification import StoredJudgement, Suggestion, stored_judgement, suggestions
 from outlast.report.dead_letters import form_time
 from outlast.report.flow import series_of, steps_of
 from outlast.report.text_format import CATEGORIES
 from outlast.web.charts import category_series, sparkline, stacked_chart
-from outlast.web.filters import choice_param, text_param, time_param
-from outlast.web.pages.overview import DAY, HALF_HOUR, group_lines
+from outlast.web.pages.overview import DAY, HALF_HOUR, GroupLine, group_lines
 from outlast.web.routing import PageData, PageRequest, PageRoute, require
 from outlast.web.task_view import masked_line
 
 _ORDERS = ("latest", "largest")
 _STANDINGS = ("open", "acknowledged", "snoozed")
-_FILTER_PARAMS = ("category", "task", "text", "dead", "standing", "since", "until", "order")
 _ROWS = 40
 _SAMPLES = 20
 
 
 def _read_failures(request: PageRequest) -> PageData:
-    query, store = request.query, request.app.store
-    now = store.now()
-    order = choice_param(query, "order", _ORDERS) or "latest"
-    criteria = FailureFilter(
-        category=choice_param(query, "category", CATEGORIES),
-        task_type=text_param(query, "task"),
-        text=text_param(query, "text"),
-        dead=bool(query.get("dead")),
-        standing=choice_param(query, "standing", _STANDINGS),
-        since=time_param(query, "since", now),
-        until=time_param(query, "until", now),
-        largest=order == "largest",
-        after=query.get("after"),
-        limit=_ROWS,
-    )
-    page = store.failures(criteria)
+    store, values = request.app.store, {**request.values}
+    order, task, dead = (values.pop(name) for name in ("order", "task", "dead"))
+    criteria = FailureFilter(**values, task_type=task, dead=bool(dead), largest=order == "largest", limit=_ROWS)
+    page, now = store.failures(criteria), store.now()
     names = [group.fingerprint for group in page.rows]
     flows = store.failure_flow(names, window=DAY, step=HALF_HOUR) if names else {}
     lines = group_lines(page.rows, flows, store.tasks_by_group(names) if names else {}, now)
-    params = {name: query[name] for name in _FILTER_PARAMS if name in query}
-    limits = (("since", criteria.since), ("until", criteria.until))
-    times = {name: form_time(at) for name, at in limits if at is not None}
+    params = {each.name: request.query[each.name] for each in _FILTERS if each.name in request.query}
+    times = {name: form_time(at) for name in ("since", "until") if (at := values[name])}
     return {
         "groups": lines,
         "next": page.next,
@@ -61,7 +47,7 @@ def _read_failures(request: PageRequest) -> PageData:
 
 
 def _read_failure(request: PageRequest) -> PageData:
-    store, fingerprint = request.app.store, request.path["fingerprint"]
+    store, fingerprint = request.app.store, request.values["fingerprint"]
     group = require(store.failure(fingerprint), f"failure group {fingerprint:.100} does not exist")
     now = store.now()
     points = store.failure_flow([fingerprint], window=DAY, step=HALF_HOUR).get(fingerprint, [])
@@ -95,8 +81,22 @@ def _read_suggestions(request: PageRequest) -> PageData:
     return {"suggestions": found, "looked": LARGEST_GROUPS}
 
 
-PAGES = (
-    PageRoute("failures", "/failures", "failures.html", _read_failures),
-    PageRoute("failure", "/failures/{fingerprint}", "failure.html", _read_failure),
-    PageRoute("suggestions", "/suggestions", "suggestions.html", _read_suggestions),
+_SHARED = {"category", "task", "text", "since", "until"}
+_FILTERS = (
+    *(each for each in FILTERS if each.name in _SHARED),
+    Parameter("dead", FLAG, "Only groups that have dead letters."),
+    Parameter("standing", choice_kind(_STANDINGS), "Only groups with this standing."),
+    Parameter("order", choice_kind(_ORDERS), "What comes first.", default=_ORDERS[0]),
 )
+_AFTER = Parameter("after", text_kind(500), "Where the page begins: `next` of the previous page.")
+_FINGERPRINT = Parameter("fingerprint", text_kind(200), "The fingerprint of the group.", required=True)
+_LIST = {"groups": list[GroupLine], "next": str | None}
+_ONE = {"group": GroupLine, "verdict": StoredJudgement, "traceback": str, "tasks": dict[str, int]}
+PAGES = (
+    PageRoute("failures", "/failures", "failures.html", _read_failures, (*_FILTERS, _AFTER), _LIST),
+    PageRoute("failure", "/failures/{fingerprint}", "failure.html", _read_failure, (_FINGERPRINT,), _ONE),
+    PageRoute(
+        "suggestions", "/suggestions", "suggestions.html", _read_suggestions,
+        returns={"suggestions": list[Suggestion], "looked": int},
+    ),
+)  # fmt: skip

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from outlast.operations import Parameter, choice_kind
 from outlast.ports.read_rows import BreakerRow, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Pulse
 from outlast.ports.triage import ChartMark
 from outlast.queue.masking import masked_text
@@ -19,7 +20,7 @@ from outlast.report.flow import (
     series_of,
     steps_of,
 )
-from outlast.report.overview import headline, is_rise, recent_changes
+from outlast.report.overview import ChangeLine, Headline, headline, is_rise, recent_changes
 from outlast.report.text_format import group_title
 from outlast.web.charts import Chart, Series, category_series, sparkline, stacked_chart
 from outlast.web.routing import PageData, PageRequest, PageRoute
@@ -294,7 +295,7 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange, marks: 
 
 def _read_overview(request: PageRequest) -> PageData:
     store = request.app.store
-    chosen = next((each for each in _RANGES if each.name == request.query.get("range")), None)
+    chosen = next((each for each in _RANGES if each.name == request.values["range"]), None)
     if chosen is not None:
         pulse = store.pulse(window=chosen.window, step=chosen.step)
         return overview_data(pulse, read_board(store, pulse.at), chosen, read_marks(store, chosen.window))
@@ -331,4 +332,6 @@ def _throughput_chart(flow: Flow, marks: Sequence[ChartMark]) -> Chart:
     )
 
 
-PAGES = (PageRoute("overview", "/", "overview.html", _read_overview),)
+_RANGE = Parameter("range", choice_kind(each.name for each in _RANGES), "The time range of the charts.")
+_RETURNS = {"headline": Headline, "changes": list[ChangeLine], "flow": Flow, "groups": list[GroupLine]}
+PAGES = (PageRoute("overview", "/", "overview.html", _read_overview, (_RANGE,), _RETURNS),)

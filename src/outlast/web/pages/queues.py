@@ -2,8 +2,7 @@
 
 from outlast.ports.read_rows import TaskLine
 from outlast.ports.rows import QueueRow, Status, TaskFilter, WorkerRow
-from outlast.web.filters import paginate
-from outlast.web.routing import PageData, PageRequest, PageRoute
+from outlast.web.routing import PageData, PagePosition, PageRequest, PageRoute, page_parameter, paginate
 from outlast.web.task_view import masked_line
 
 # Rows: a page stays below 100 kB with all that it loads.
@@ -20,8 +19,8 @@ def read_queues(request: PageRequest) -> PageData:
     workers = sorted(store.workers(), key=lambda each: (each.alive, each.name))
     served = {name for worker in workers if worker.alive for name in worker.queues}
     queues = _add_empty_queues(store.queues(), served)
-    shown_queues, queue_part = paginate(queues, request.query, "queue_page", _QUEUES)
-    shown_workers, worker_part = paginate(workers, request.query, "worker_page", _WORKERS)
+    shown_queues, queue_part = paginate(queues, request.values["queue_page"], _QUEUES)
+    shown_workers, worker_part = paginate(workers, request.values["worker_page"], _WORKERS)
     claimed = store.task_lines(TaskFilter(status=Status.RUNNING, limit=_MAX_TASKS)).rows if workers else []
     unserved = [queue.name for queue in queues if queue.ready and not queue.paused and queue.name not in served]
     return {
@@ -56,4 +55,6 @@ def _worker_tasks(worker: WorkerRow, claimed: list[TaskLine]) -> PageData:
     return {"worker": worker._replace(state=state), "says": state, "tasks": tasks, "more": more}
 
 
-PAGES = (PageRoute("queues", "/queues", "queues.html", read_queues),)
+_PARAMETERS = (page_parameter("queue_page"), page_parameter("worker_page"))
+_RETURNS = {"queues": list[QueueRow], "workers": list[PageData], "pages": dict[str, PagePosition]}
+PAGES = (PageRoute("queues", "/queues", "queues.html", read_queues, _PARAMETERS, _RETURNS),)

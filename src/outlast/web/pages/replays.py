@@ -3,14 +3,15 @@
 import re
 from collections.abc import Sequence
 
-from outlast.ports.rows import DeadLetterFilter
+from outlast.operations import FILTERS, ROW, Parameter, filter_arguments
+from outlast.ports.rows import DeadLetterFilter, Group
 from outlast.ports.store import Store
 from outlast.ports.triage import Replay
+from outlast.queue.dead_letters import dead_letter_filter
 from outlast.queue.masking import masked_text
-from outlast.report.dead_letters import Facet, filter_params, filter_text, replay_line
+from outlast.report.dead_letters import Facet, ReplayLine, filter_params, filter_text, replay_line
 from outlast.report.text_format import group_title
-from outlast.web.filters import dead_letter_filter
-from outlast.web.routing import FormPage, PageData, PageRequest, PageRoute, require
+from outlast.web.routing import BEFORE, FormPage, PageData, PageRequest, PageRoute, require
 
 MAX_LISTED = 50
 """How many replays, the newest, are listed and updated live."""
@@ -68,11 +69,12 @@ def read_replay(request: PageRequest) -> PageData:
     Raises:
         NotFoundError: If there is no replay with that number.
     """
-    store, replay = request.app.store, _find_replay(request)
+    store, replay_id = request.app.store, request.values["replay_id"]
+    replay = require(store.replay_run(replay_id), f"replay {replay_id} does not exist")
     return {
         "replay": replay_line(replay, masked_text),
         "workers": _alive_workers(store),
-        "cause": _cause(store, replay.which),
+        "cause": _cause(store, replay.filters),
         "bad_task": store.canaries(replay.id).dead,
     }
 
@@ -86,19 +88,13 @@ def _cause(store: Store, criteria: DeadLetterFilter) -> str:
     return group_title(group.error_type, tasks or [group.task_type])
 
 
-def _find_replay(request: PageRequest) -> Replay:
-    found = request.app.store.replay_run(request.row_id())
-    return require(found, f"replay {request.path['replay_id']} does not exist")
-
-
 def read_new(request: PageRequest) -> PageData:
     """Return a preview of what a replay would queue again."""
     store = request.app.store
-    criteria = dead_letter_filter(request.app, request.query)
+    criteria = dead_letter_filter(filter_arguments(request.values), before=request.values["before"])
     newest = store.dead_letter_lines(criteria._replace(limit=1)).rows
     before = criteria.before or (newest[0].id + 1 if newest else None)
-    arguments = _filter_arguments(criteria._replace(before=before))
-    found = request.app.dead_letters.dry_run(**arguments) if newest or criteria.before else None
+    found = request.app.dead_letters.dry_run(**filter_arguments(request.values), before=before) if before else None
     groups = store.groups(criteria._replace(before=before, limit=_GROUPS)) if found else []
     by_group = store.tasks_by_group([each.fingerprint for each in groups]) if groups else {}
     names = {each.fingerprint: [criteria.task_type or each.task_type] for each in groups}
@@ -119,14 +115,13 @@ def read_new(request: PageRequest) -> PageData:
     }
 
 
-def _filter_arguments(criteria: DeadLetterFilter) -> PageData:
-    arguments = {name: value for name, value in criteria._asdict().items() if value is not None and name != "limit"}
-    return arguments or {"all": True}
-
-
+_ID = Parameter("replay_id", ROW, "The id of the replay.", required=True)
+_LIST = {"replays": list[ReplayLine], "workers": int}
+_ONE = {"replay": ReplayLine, "workers": int, "cause": str, "bad_task": int | None}
+_NEW = {"total": int, "groups": list[Group], "tasks": list[Facet], "categories": list[Facet]}
 PAGES = (
-    PageRoute("replays", _PATH, "replays.html", read_replays),
-    PageRoute(_NEW_PAGE, f"{_PATH}/new", "new_replay.html", read_new),
-    PageRoute("replay", f"{_PATH}/{{replay_id}}", "replay.html", read_replay),
+    PageRoute("replays", _PATH, "replays.html", read_replays, returns=_LIST),
+    PageRoute(_NEW_PAGE, f"{_PATH}/new", "new_replay.html", read_new, (*FILTERS, BEFORE), _NEW),
+    PageRoute("replay", f"{_PATH}/{{replay_id}}", "replay.html", read_replay, (_ID,), _ONE),
 )
 FORMS = {"start_replay": FormPage(_NEW_PAGE)}

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from outlast.decide.source_health import SourceState
+from outlast.operations import NAME, ROW, Parameter, choice_kind, text_kind
 from outlast.ports.source_rows import Poll, Source, SourceFilter
 from outlast.queue.masking import masked_text
 from outlast.report.sources import (
@@ -17,8 +18,7 @@ from outlast.report.sources import (
     uncounted_failures_text,
 )
 from outlast.report.text_format import shortened
-from outlast.web.filters import choice_param, paginate, row_param, text_param
-from outlast.web.routing import PageData, PageRequest, PageRoute, require
+from outlast.web.routing import PageData, PagePosition, PageRequest, PageRoute, page_parameter, paginate, require
 from outlast.web.task_view import mask_optional, masked_line
 
 _ROWS = 25
@@ -37,10 +37,8 @@ _STRIP_TOPS = {
 
 
 def _read_sources(request: PageRequest) -> PageData:
-    store, query = request.app.store, request.query
-    profile, text = text_param(query, "profile"), text_param(query, "text")
-    state = choice_param(query, "state", list(SourceState))
-    after = row_param(query, "after")
+    store = request.app.store
+    profile, text, state, after = (request.values[name] for name in ("profile", "text", "state", "after"))
     criteria = SourceFilter(profile, None if state is None else SourceState(state), None, text, after, _ROWS + 1)
     found = store.sources(criteria)
     rows, more = found[:_ROWS], len(found) > _ROWS
@@ -67,9 +65,10 @@ def _read_sources(request: PageRequest) -> PageData:
 
 
 def _read_source(request: PageRequest) -> PageData:
-    store, source = request.app.store, _find_source(request)
+    store, source_id = request.app.store, request.values["source_id"]
+    source = require(store.source(source_id), f"source {source_id} does not exist")
     polls, now = store.polls(source.id, _MAX_HISTORY), store.now()
-    history, part = paginate(polls, request.query, "history_page", _HISTORY)
+    history, part = paginate(polls, request.values["history_page"], _HISTORY)
     return {
         "source": {
             **_source_line(source, polls[:_STRIP], now),
@@ -95,11 +94,6 @@ def _read_source(request: PageRequest) -> PageData:
             for each in reversed(polls[:_STRIP])
         ],
     }
-
-
-def _find_source(request: PageRequest) -> Source:
-    number = request.row_id()
-    return require(request.app.store.source(number), f"source {number} does not exist")
 
 
 def _source_line(source: Source, polls: Sequence[Poll], now: datetime) -> PageData:
@@ -148,7 +142,16 @@ def _failure_view(failure: PageData | None) -> PageData | None:
     return {**shown, "http_status": status if type(status) is int else None}
 
 
+_FILTERS = (
+    Parameter("state", choice_kind(SourceState), "Only sources in this state."),
+    Parameter("profile", NAME, "Only sources with this profile."),
+    Parameter("text", text_kind(200), "Only sources whose URL or name contains this text."),
+    Parameter("after", ROW, "Only sources with larger ids: `next` of the previous page."),
+)
+_PARAMETERS = (Parameter("source_id", ROW, "The id of the source.", required=True), page_parameter("history_page"))
+_LIST = {"counts": dict[str, int], "rows": list[PageData], "next": str | None, "cycles": list[PageData]}
+_ONE = {"source": PageData, "polls": list[Poll], "pages": dict[str, PagePosition]}
 PAGES = (
-    PageRoute("sources", "/sources", "sources.html", _read_sources),
-    PageRoute("source", "/sources/{source_id}", "source.html", _read_source),
+    PageRoute("sources", "/sources", "sources.html", _read_sources, _FILTERS, _LIST),
+    PageRoute("source", "/sources/{source_id}", "source.html", _read_source, _PARAMETERS, _ONE),
 )

@@ -7,18 +7,19 @@ from datetime import timedelta
 from shlex import quote
 from urllib.parse import urlencode
 
+from outlast.operations import NAME, ROW, Parameter, choice_kind
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, FlowEvent, TaskLine
 from outlast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
 from outlast.ports.store import Store
+from outlast.ports.triage import ChartMark
 from outlast.queue.masking import task_search
 from outlast.report.dead_letters import STATUS_TEXTS, blocked_reason
 from outlast.report.flow import steps_of
-from outlast.report.performance import latency_over_time, performance_by_task
+from outlast.report.performance import TaskPerformance, latency_over_time, performance_by_task
 from outlast.web.charts import Series, stacked_chart
-from outlast.web.filters import choice_param, paginate, row_param, text_param
 from outlast.web.pages.overview import read_marks
-from outlast.web.routing import PageData, PageRequest, PageRoute, require
-from outlast.web.task_view import audit_views, edit_views, mask_optional, masked_line, task_view
+from outlast.web.routing import BEFORE, PageData, PageRequest, PageRoute, page_parameter, paginate, require
+from outlast.web.task_view import TaskView, audit_views, edit_views, mask_optional, masked_line, task_view
 
 GONE_MARK = "gone"
 """Mark of a task that does not exist any more."""
@@ -59,29 +60,20 @@ _ENDED = {Status.DONE, Status.CANCELLED, Status.DISCARDED}
 
 def read_tasks(request: PageRequest) -> PageData:
     """Return a page of tasks, newest first, and the number of tasks of each status."""
-    store, query = request.app.store, request.query
-    status = choice_param(query, "status", Status)
-    text = text_param(query, "text")
-    criteria = TaskFilter(
-        status=None if status is None else Status(status),
-        queue=text_param(query, "queue"),
-        task_type=text_param(query, "task"),
-        before=row_param(query),
-        limit=_ROWS,
-        search=None if text is None else task_search(text),
-    )
-    found = store.task_lines(criteria)
+    store, values = request.app.store, request.values
+    given = {name: value for name, value in values.items() if value and name != BEFORE.name}
+    status, text, before = values["status"] and Status(values["status"]), values["text"], values["before"]
+    search = text and task_search(text)
+    found = store.task_lines(TaskFilter(status, values["queue"], values["task"], before, _ROWS, search))
     counts = store.counts()
-    every = {"status": status, "queue": criteria.queue, "task": criteria.task_type, "text": text}
-    given = {name: value for name, value in every.items() if value}
-    by_number = _task_by_number(store, text) if text and len(given) == 1 and criteria.before is None else []
+    by_number = _task_by_number(store, text) if text and len(given) == 1 and before is None else []
     return {
         "rows": [_mask_line(row) for row in {row.id: row for row in (*by_number, *found.rows)}.values()],
         "next": found.next,
         "looked": found.looked,
         "stopped": found.next is not None and len(found.rows) < _ROWS,
         "given": given,
-        "first_page": criteria.before is None,
+        "first_page": before is None,
         "counts": {str(each): counts.get(each, 0) for each in Status},
         "known_tasks": sorted(request.app.tasks_by_name),
         "_back": urlencode(given),
@@ -117,7 +109,7 @@ def read_task(request: PageRequest) -> PageData:
     due = task.status is Status.QUEUED and task.next_run_after <= store.now()
     return {
         "history": task_view(store, task),
-        "letter": dead_letter,
+        "dead_letter_id": dead_letter,
         "edits": edit_views(store, task.id),
         "by_hand": audit_views(store, *subjects),
         "waiting": task.status in _WAITING,
@@ -131,7 +123,7 @@ def read_task(request: PageRequest) -> PageData:
 
 def _find_task(request: PageRequest) -> Task:
     message = f"task {request.path['task_id']} does not exist: finished tasks are pruned after a while"
-    return require(request.app.store.get(request.row_id()), message)
+    return require(request.app.store.get(request.values["task_id"]), message)
 
 
 def _dead_letter_number(store: Store, task: Task) -> int | None:
@@ -145,7 +137,7 @@ def _dead_letter_number(store: Store, task: Task) -> int | None:
 
 
 def _read_periodic(request: PageRequest) -> PageData:
-    rows, part = paginate(request.app.store.periodic(), request.query, "page", _ROWS)
+    rows, part = paginate(request.app.store.periodic(), request.values["page"], _ROWS)
     return {
         "tasks": [{**row._asdict(), "here": row.name in request.app.schedule.names()} for row in rows],
         "pages": {"tasks": part},
@@ -162,10 +154,8 @@ _LATENCY_UNITS = (("ms", 0.001, 10.0), ("s", 1.0, 600.0), ("min", 60.0, math.inf
 
 
 def _read_performance(request: PageRequest) -> PageData:
-    store, query = request.app.store, request.query
-    name = choice_param(query, "range", _PERFORMANCE_RANGES) or "24h"
+    store, name, task = request.app.store, request.values["range"], request.values["task"]
     window, step, _ = _PERFORMANCE_RANGES[name]
-    task = text_param(query, "task")
     sample = store.finished_sample(window=window)
     flow = store.pulse(window=window, step=step).flow
     ended = sum(point.count for point in flow if point.event in {FlowEvent.DONE, FlowEvent.FAILED})
@@ -190,9 +180,23 @@ def _read_performance(request: PageRequest) -> PageData:
     }
 
 
+_TASK = Parameter("task", NAME, "Only this task.")
+_FILTERS = (
+    Parameter("status", choice_kind(Status), "Only tasks with this status."),
+    Parameter("queue", NAME, "Only tasks of this queue."),
+    _TASK,
+    Parameter("text", NAME, "An id, a unique key, or a part of the arguments as JSON text."),
+    BEFORE,
+)
+_ID = Parameter("task_id", ROW, "The id of the task.", required=True)
+_SCOPE = (Parameter("range", choice_kind(_PERFORMANCE_RANGES), "The time range.", default="24h"), _TASK)
+_LIST = {"rows": list[TaskLine], "next": str | None, "counts": dict[str, int]}
+_ONE = {"history": TaskView, "dead_letter_id": int | None, "edits": list[PageData]}
+_PERIODIC = {"tasks": list[PageData]}
+_PERFORMANCE = {"tasks": list[TaskPerformance], "sampled": int, "marks": list[ChartMark]}
 PAGES = (
-    PageRoute("tasks", _PATH, "tasks.html", read_tasks),
-    PageRoute("task", f"{_PATH}/{{task_id}}", "task.html", read_task),
-    PageRoute("periodic", "/periodic", "periodic.html", _read_periodic),
-    PageRoute("performance", "/performance", "performance.html", _read_performance),
+    PageRoute("tasks", _PATH, "tasks.html", read_tasks, _FILTERS, _LIST),
+    PageRoute("task", f"{_PATH}/{{task_id}}", "task.html", read_task, (_ID,), _ONE),
+    PageRoute("periodic", "/periodic", "periodic.html", _read_periodic, (page_parameter("page"),), _PERIODIC),
+    PageRoute("performance", "/performance", "performance.html", _read_performance, _SCOPE, _PERFORMANCE),
 )

@@ -1,6 +1,7 @@
 """The page of cooldowns, breakers and limits."""
 
 from collections import Counter
+from datetime import datetime
 
 from outlast.decide.breaker import BREAKER_OPEN
 from outlast.http.settings import host_of
@@ -8,8 +9,7 @@ from outlast.operations import name_key
 from outlast.ports.read_rows import MOST_COUNTED
 from outlast.report.breakers import breakers_by_resource
 from outlast.units import rate_text
-from outlast.web.filters import paginate
-from outlast.web.routing import PageData, PageRequest, PageRoute
+from outlast.web.routing import PageData, PageRequest, PageRoute, page_parameter, paginate
 from outlast.web.task_view import masked_line
 
 # Rows: a page stays below 100 kB with all that it loads.
@@ -24,11 +24,11 @@ def _read_waits(request: PageRequest) -> PageData:
     store = request.app.store
     now = store.now()
     found = sorted(store.cooldowns(), key=lambda each: each.until)
-    cooldowns, cooldown_part = paginate(found, request.query, "cooldown_page", _COOLDOWNS)
+    cooldowns, cooldown_part = paginate(found, request.values["cooldown_page"], _COOLDOWNS)
     breakers, breaker_part = paginate(
-        breakers_by_resource(store.breakers(), now), request.query, "breaker_page", _BREAKERS
+        breakers_by_resource(store.breakers(), now), request.values["breaker_page"], _BREAKERS
     )
-    limits, limit_part = paginate(store.limits(), request.query, "limit_page", _LIMITS)
+    limits, limit_part = paginate(store.limits(), request.values["limit_page"], _LIMITS)
     waiting = store.waiting_sources(_MAX_SOURCES) if cooldowns else []
     waiting_by_host = Counter(host_of(url) for _, url in waiting)
     names = {worker.id: worker.name for worker in store.workers()}
@@ -88,4 +88,6 @@ def _limit_rate_text(rate: float | None, burst: int) -> str | None:
     return None if rate is None else f"{rate_text(rate)}{f', {burst} at once' if burst > 1 else ''}"
 
 
-PAGES = (PageRoute("waits", "/waits", "waits.html", _read_waits),)
+_PARAMETERS = tuple(page_parameter(f"{name}_page") for name in ("cooldown", "breaker", "limit"))
+_RETURNS = {"at": datetime, **dict.fromkeys(("cooldowns", "breakers", "limits"), list[PageData])}
+PAGES = (PageRoute("waits", "/waits", "waits.html", _read_waits, _PARAMETERS, _RETURNS),)
