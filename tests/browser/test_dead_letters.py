@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from browser import texts
@@ -29,6 +31,7 @@ def status(house, task: int) -> str:
 )
 def test_a_choice_narrows_the_list_at_once(house, windows, label, choice, which):
     page = windows.page(house, path_to("dead_letters"))
+    page.get_by_text("More filters").click()
     page.get_by_role("combobox", name=label).select_option(choice)
     page.wait_for_url(f"**={choice}*")
     assert page.locator(ROWS).count() == min(40, count(house, **which))
@@ -45,6 +48,7 @@ def test_a_choice_narrows_the_list_at_once(house, windows, label, choice, which)
 )
 def test_what_is_typed_narrows_the_list_on_enter(house, windows, label, text, which):
     page = windows.page(house, path_to("dead_letters"))
+    page.get_by_text("More filters").click()
     page.get_by_label(label).fill(text)
     page.get_by_label(label).press("Enter")
     page.wait_for_url("**?*")
@@ -58,10 +62,29 @@ def test_times_narrow_the_list(house, windows):
     assert "No dead letters match" in page.locator("main").inner_text()
     page.get_by_role("link", name="Clear").click()
     page.wait_for_url(f"**{path_to('dead_letters')}")
+    page.get_by_text("More filters").click()
     page.get_by_label("Since (UTC)").fill("2020-01-01T00:00")
     page.get_by_role("button", name="Filter").click()
     page.wait_for_url("**since=*")
     assert page.locator(ROWS).count() == min(40, count(house))
+
+
+@pytest.mark.parametrize("name", ["dead_letters", "failures"])
+def test_a_range_is_one_click_away_and_stays_with_a_search(house, windows, name):
+    page = windows.page(house, path_to(name))
+    ranges = page.get_by_role("navigation", name="Time range")
+    ranges.get_by_role("link", name="24 hours").click()
+    page.wait_for_url("**since=24h*")
+    assert ranges.locator("[aria-current]").inner_text() == "24 hours"
+    assert not page.get_by_label(re.compile(r"before \(UTC\)", re.IGNORECASE)).is_visible(), "a range opens no other filter"
+    page.get_by_role("searchbox", name="text").fill("the page is gone")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**text=the*")
+    assert "since=24h" in page.url
+    assert page.locator(ROWS).count() > 0
+    ranges.get_by_role("link", name="Any time").click()
+    page.wait_for_url(lambda url: "since" not in url)
+    assert "text=the" in page.url
 
 
 def test_categories_above_the_list_lead_to_theirs(house, windows):
@@ -219,6 +242,7 @@ def test_a_task_that_waits_is_run_now_and_cancelled(any_house, windows):
 
 def test_tasks_are_narrowed_by_status_task_and_queue(house, windows):
     page = windows.page(house, path_to("tasks"))
+    page.get_by_text("More filters").click()
     page.get_by_role("combobox", name="Status").select_option("PARKED")
     page.wait_for_url("**status=PARKED*")
     assert page.locator(ROWS).count() == 1

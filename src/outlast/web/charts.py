@@ -52,7 +52,6 @@ class Series(NamedTuple):
 
     Attributes:
         look: CSS class of its colour.
-        code: Two letters for people who cannot tell the colours apart; empty if there is only one series.
         hatched: Whether its bars are hatched.
         label: Its name.
         noun: What a bar counts, singular and plural.
@@ -63,7 +62,6 @@ class Series(NamedTuple):
     """
 
     look: str
-    code: str
     hatched: bool
     label: str
     noun: tuple[str, str]
@@ -171,7 +169,7 @@ def _merge_small_series(series: Sequence[Series]) -> list[Series]:
     others = [each for each in series if each not in largest]
     counts = [sum(numbers) for numbers in zip(*(each.counts for each in others), strict=True)]
     noun = ("failure of other categories", "failures of other categories")
-    merged = Series("none", "··", False, "others", noun, counts, others[0].page, {}, others[0].timed)  # noqa: FBT003  # not hatched
+    merged = Series("none", False, "others", noun, counts, others[0].page, {}, others[0].timed)  # noqa: FBT003  # not hatched
     return [*(each for each in series if each in largest), merged]
 
 
@@ -180,8 +178,7 @@ def category_series(failures: Mapping[str, Sequence[int]], page: str = "failures
     looks = [(name, category_look(name)) for name in failures]
     return [
         Series(
-            name.replace("_", "-") if look.code != "??" else "none",
-            look.code,
+            name.replace("_", "-") if look.meaning else "none",
             not look.retryable,
             look.label,
             (f"failure, {look.label}", f"failures, {look.label}"),

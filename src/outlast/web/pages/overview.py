@@ -326,7 +326,7 @@ def _hour_counts(counts: FlowCounts) -> dict[str, int]:
 
 def _throughput_chart(flow: Flow, marks: Sequence[ChartMark]) -> Chart:
     noun = ("task done", "tasks done")
-    series = Series("done", "", False, "Tasks done", noun, flow.done, "tasks", {"status": "DONE"})  # noqa: FBT003
+    series = Series("done", False, "Tasks done", noun, flow.done, "tasks", {"status": "DONE"})  # noqa: FBT003
     return stacked_chart(
         "chart-done", "Tasks done per minute", [series], flow.steps, flow.step, per=_MINUTE, marks=marks
     )

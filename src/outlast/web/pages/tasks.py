@@ -164,7 +164,7 @@ def _read_performance(request: PageRequest) -> PageData:
     latency = latency_over_time([each for each in sample if task in {None, each.task_type}], steps, step)
     unit, size = next((unit, size) for unit, size, most in _LATENCY_UNITS if max(latency) < most)
     counts = tuple(round(each / size) for each in latency)
-    series = Series("done", "", False, "Latency", (unit, unit), counts, "performance", {"range": name})  # noqa: FBT003
+    series = Series("done", False, "Latency", (unit, unit), counts, "performance", {"range": name})  # noqa: FBT003
     return {
         "range": name,
         "task": task,
