@@ -53,7 +53,7 @@ def task_update(view: str, marks: Mapping[int, str]) -> tuple[str, PageData] | N
 
 
 _PATH = "/tasks"
-_ROWS = 46
+_ROWS = 40
 _WAITING = {Status.QUEUED, Status.PARKED}
 _ENDED = {Status.DONE, Status.CANCELLED, Status.DISCARDED}
 
