@@ -250,8 +250,8 @@ class _HelpFormatter(click.HelpFormatter):
     """Keeps room for the help of options on a narrow terminal."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        """Write names and their help in two columns, the first with at most 40 % of the width."""
-        super().write_dl([*rows], min(col_max, self.width * 2 // 5), col_spacing)
+        """Write names and their help in two columns, the first with at most a third of the width."""
+        super().write_dl([*rows], min(col_max, self.width // 3), col_spacing)
 
 
 class _CommandContext(click.Context):
