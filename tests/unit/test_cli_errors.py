@@ -20,7 +20,8 @@ NEEDED = {
     "queues pause": ["mail"], "queues resume": ["mail"], "sources add": ["https://example.com/"],
     "sources disable": ["1"], "sources enable": ["1"], "sources import": ["feeds.opml"], "sources probe": ["1"],
     "sources remove": ["1"], "sources show": ["1"], "tasks cancel": ["1"], "tasks run-now": ["1"], "tasks show": ["1"],
-    "worker": ["jobs:app"],
+    "mark deploy": ["v1.2"], "periodic pause": ["nightly"], "periodic resume": ["nightly"],
+    "periodic run-now": ["nightly"], "worker": ["jobs:app"],
 }  # fmt: skip
 
 
