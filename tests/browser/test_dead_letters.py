@@ -76,7 +76,9 @@ def test_a_range_is_one_click_away_and_stays_with_a_search(house, windows, name)
     ranges.get_by_role("link", name="24 hours").click()
     page.wait_for_url("**since=24h*")
     assert ranges.locator("[aria-current]").inner_text() == "24 hours"
-    assert not page.get_by_label(re.compile(r"before \(UTC\)", re.IGNORECASE)).is_visible(), "a range opens no other filter"
+    assert not page.get_by_label(re.compile(r"before \(UTC\)", re.IGNORECASE)).is_visible(), (
+        "a range opens no other filter"
+    )
     page.get_by_role("searchbox", name="text").fill("the page is gone")
     page.get_by_role("button", name="Search").click()
     page.wait_for_url("**text=the*")
