@@ -46,6 +46,15 @@ def test_odd_paths_never_break_anything(world, odd):
         assert "root:" not in answer.text
 
 
+@pytest.mark.parametrize("path", ["/tasks/%ff", f"/failures/{'x' * 3000}"])
+def test_a_path_that_is_refused_is_answered_in_json_below_api(world, path):
+    html, told = (world.client(Role.OPERATOR).get(f"{prefix}{path}") for prefix in ("", "/api"))
+    assert (html.status, html.header("content-type")) == (400, "text/html; charset=utf-8")
+    assert (told.status, told.json()["ok"]) == (400, False)
+    mounted = world.client(Role.OPERATOR, mount="/ops").get(f"/api{path}")
+    assert (mounted.status, mounted.header("content-type")) == (400, "application/json")
+
+
 @every_page
 def test_odd_queries_never_break_anything(world, page):
     client = world.client(Role.OPERATOR)

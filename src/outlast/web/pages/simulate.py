@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from outlast.decide.presets import PRESETS
 from outlast.errors import ConfigError
+from outlast.operations import NAME, Parameter
 from outlast.simulate.result import FIGURES, Simulation, simulate
 from outlast.simulate.scenario import ARRIVALS, PLACES, Phase, Scenario
 from outlast.units import span
@@ -37,18 +38,18 @@ DEFAULTS = {
 
 
 def _read_simulation(request: PageRequest) -> PageData:
-    given = {name: request.query.get(name, "").strip() for name in DEFAULTS}
+    given = {name: request.values[name] or "" for name in DEFAULTS}
     data: dict[str, Any] = {
         "policies": list(PRESETS),
         "places": [str(each) for each in PLACES],
         "arrivals": ARRIVALS,
-        "values": given if "policy" in request.query else dict(DEFAULTS),
+        "values": given if given["policy"] else dict(DEFAULTS),
         "problem": "",
         "figures": [],
         "cut_off": False,
         "_chart": "",
     }
-    if "policy" not in request.query:
+    if not given["policy"]:
         return data
     lock = request.site_state.setdefault(_LOCK_KEY, Lock())
     assert isinstance(lock, type(Lock()))  # noqa: S101  # for type checkers: nobody else has this key
@@ -85,4 +86,8 @@ def _value(done: Simulation, name: str) -> str | None:
     return span(found.median) if name in _SECONDS else found.text()
 
 
-PAGES = (PageRoute("simulate", "/simulate", "simulate.html", _read_simulation),)
+_PARAMETERS = tuple(
+    Parameter(name, NAME, f"A field of the form, at first {text or 'empty'}.") for name, text in DEFAULTS.items()
+)
+_RETURNS = {"values": dict[str, str], "problem": str, "figures": list[PageData], "cut_off": bool}
+PAGES = (PageRoute("simulate", "/simulate", "simulate.html", _read_simulation, _PARAMETERS, _RETURNS),)
