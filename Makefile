@@ -16,7 +16,7 @@ SYSTEM_PACKAGES ?= redis-server:redis-server chromium:chromium pgbouncer:pgbounc
 # The tests start hundreds of processes, each of which would compile the sources again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run test test-all lint size bench soak docs dist screenshots system-packages corpus clean
+.PHONY: help run test test-all lint size bench soak docs charts dist screenshots system-packages corpus clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -61,6 +61,9 @@ docs: $(VENV)/.ready-test ## the reference from the code, and the site in build/
 	@$(BIN)/python tools/reference.py
 	@$(BIN)/python -m sphinx -W --keep-going -n -q -d build/doctrees docs build/docs
 	@echo "the site is in build/docs/index.html"
+
+charts: $(VENV)/.ready-test ## the simulated charts of the documentation, in docs/images
+	@$(BIN)/python tools/charts.py
 
 dist: $(VENV)/.ready-test ## sdist and wheel in dist/
 	@rm -rf dist

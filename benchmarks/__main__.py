@@ -27,6 +27,7 @@ SECTIONS = {
     "workers": "Workers on one PostgreSQL",
     "costs": "What a task costs",
     "jobs": "Jobs",
+    "simulations": "Simulating",
     "pages": "Pages that look at much",
 }
 LONG = {"queues_growth": "Queues that have grown"}

@@ -101,7 +101,7 @@ class World:
         return json.loads(self.run(*words, "--json", code=code).stdout)
 
     def enqueue(self, *words: object) -> int:
-        return int(self.json("enqueue", "jobs:app", *words)["id"])
+        return int(self.json("enqueue", "jobs:app", *words)["task_id"])
 
     def drain(self) -> None:
         app = self.app()

@@ -56,6 +56,8 @@ def make_hostile(url: Any) -> Hostile:
     now = app.store.now()
     app.store.register(WorkerRow("w1", EVIL, EVIL, 1, (EVIL,), 1, f"paused: {EVIL}", 0, True, now, now), 3600)
     app.tasks.pause(f"paused {EVIL}")
+    app.store.set_periodic({f"periodic {EVIL}": 3600.0})
+    app.store.add_chart_mark("deploy", EVIL, EVIL)
     app.store.start_cooldown(f"cold {EVIL}", 3600, EVIL)
     app.store.report_breakers(EVIL, [(f"broken {EVIL}", "open", 60.0, EVIL)])
     app.store.order_breaker(f"ordered {EVIL}", "open", None)
@@ -84,12 +86,12 @@ def make_hostile(url: Any) -> Hostile:
         app,
         {
             "failure": {"fingerprint": group.fingerprint},
-            "dead_letter": {"number": str(letter.id)},
-            "edit_dead_letter": {"number": str(letter.id)},
-            "replay": {"number": str(replay.id)},
-            "task": {"number": str(letter.original_task_id)},
-            "source": {"number": str(source.id)},
-            "run": {"run": run},
+            "dead_letter": {"dead_letter_id": str(letter.id)},
+            "dead_letter_arguments": {"dead_letter_id": str(letter.id)},
+            "replay": {"replay_id": str(replay.id)},
+            "task": {"task_id": str(letter.original_task_id)},
+            "source": {"source_id": str(source.id)},
+            "run": {"run_id": run},
         },
         waiting,
     )

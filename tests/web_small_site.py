@@ -6,9 +6,12 @@ import pytest
 
 import outlast
 from outlast.errors import SchemaError
+from outlast.operations import InvalidValueError, Parameter, text_kind
+from outlast.operations.actions import OperationResult
+from outlast.operations.table import Operation
 from outlast.web.access.hook import HookAccess
 from outlast.web.access.token_access import TokenAccess, Tokens
-from outlast.web.routing import ActionResult, ActionRoute, InvalidInputError, NotFoundError, PageRoute
+from outlast.web.routing import NotFoundError, PageRoute
 from outlast.web.site import build_site
 from web_asking import Client
 
@@ -29,22 +32,32 @@ def show(asked):
     return {"frame": "_bare.html", "trouble": trouble}
 
 
-def act(asked):
-    done.append((asked.path["name"], dict(asked.form), asked.who))
-    if asked.path["name"] in RAISED:
-        raise RAISED[asked.path["name"]]
-    return ActionResult(f"did {asked.path['name']}", asked.form.get("to", ["/"])[0], {"name": asked.path["name"]})
+def act(_app, values, who):
+    done.append((values["name"], {"id": values["id"]} if values["id"] else {}, who))
+    if values["name"] in RAISED:
+        raise RAISED[values["name"]]
+    return OperationResult(f"did {values['name']}", {"name": values["name"]}, page=values["to"] or "/")
 
 
 RAISED = {
     "gone": NotFoundError("there is no <b>such</b> thing"),
-    "bad": InvalidInputError("give a number"),
+    "bad": InvalidValueError("give a number"),
     "locked": sqlite3.OperationalError("unable to open postgresql://user:hunter2@db/x"),
     "schema": SchemaError(0, 4),
     "broken": ZeroDivisionError("password=hunter2"),
 }
 PAGES = (PageRoute("first", "/", "error.html", show), PageRoute("thing", "/things/{name}", "error.html", show))
-ACTIONS = (ActionRoute("change", "/things/{name}/change", act),)
+TEXT = text_kind(2000)
+CHANGE = Operation(
+    "change",
+    "Change a thing.",
+    act,
+    (Parameter("name", TEXT, ""), Parameter("to", TEXT, ""), Parameter("id", TEXT, "", many=True)),
+    "thing:{name}".format_map,
+    "/things/{name}/change",
+    "/",
+    {"name": "string"},
+)
 
 
 @pytest.fixture(name="app", scope="module")
@@ -62,11 +75,11 @@ def clean():
 def own(app, **settings):
     tokens = settings.pop("tokens", Tokens(OPERATOR, READER))
     access = TokenAccess(tokens, **settings)
-    return access, build_site(app, access, pages=PAGES, actions=ACTIONS)
+    return access, build_site(app, access, pages=PAGES, operations=(CHANGE,))
 
 
 def hooked(app, hook, **settings):
-    return build_site(app, HookAccess(hook), pages=PAGES, actions=ACTIONS, **settings)
+    return build_site(app, HookAccess(hook), pages=PAGES, operations=(CHANGE,), **settings)
 
 
 def signed_in(site, token=OPERATOR, **settings):

@@ -35,7 +35,11 @@ def _routes():
 
 
 ROUTES = _routes()
-VARIABLES = {"{name}": "x", "{number}": "1", "{fingerprint}": "x", "{run}": "x"}
+VARIABLES = {
+    **{f"{{{name}}}": "1" for name in ("task_id", "dead_letter_id", "replay_id")},
+    "{source_id}": "9",  # not there, for it could be removed
+    **{f"{{{name}}}": "x" for name in ("name", "fingerprint", "run_id")},
+}
 
 
 def filled(path, values):

@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference that are made from the code: classification, api, events and settings.
+"""Write the pages of docs/reference that are made from the code: classification, api, events, json-api and settings.
 
 tools/reference.py            write them
 tools/reference.py --check    write nothing; exit with 1 if a page on disk differs
@@ -11,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from reference_api import NOTICE, api, attribute_doc
 from reference_docstrings import first, item
@@ -23,6 +24,9 @@ from outlast.classify import codes as sqlstates
 from outlast.classify.libraries import FILES, entry_of, load
 from outlast.classify.quota import CERTAIN, PLAIN, UNLESS_SHORT
 from outlast.classify.retry_after import MAX_RETRY_AFTER_SECONDS
+from outlast.operations.table import OPERATIONS
+from outlast.web.openapi import OPENAPI_PATH, openapi_document
+from outlast.web.site import PAGES as WEB_PAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "reference"
@@ -310,9 +314,66 @@ def installed(module: str) -> bool:
         return True
 
 
+JSON_API = """\
+The dashboard has a JSON endpoint for each of its pages and for each action; `{path}` describes them as OpenAPI 3.1.
+Send a token as `Authorization: Bearer …`. Operators may use all of them, readers only those with the method GET.
+[Dashboard](web.md) has the meaning of the pages and actions, the limits, and the responses to what is refused."""
+JSON_FIELDS = "A list shows the fields that always have the same type. A response may have more fields."
+
+
+def json_api() -> str:
+    """Return the page on the JSON API."""
+    document = openapi_document(WEB_PAGES, OPERATIONS)
+    parts = [f"# JSON API\n\n{NOTICE}", JSON_API.format(path=OPENAPI_PATH), JSON_FIELDS]
+    for path, methods in document["paths"].items():
+        for method, endpoint in methods.items():
+            body = endpoint.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            fields = {
+                name: (schema, name in body.get("required", ())) for name, schema in body.get("properties", {}).items()
+            }
+            asked = {each["name"]: (each["schema"], each["required"]) for each in endpoint["parameters"]} | fields
+            data = endpoint["responses"]["200"]["content"]["application/json"]["schema"].get("properties", {})
+            parts.append(f"## {method.upper()} {path}\n\n`{endpoint['operationId']}`: {endpoint['summary']}")
+            if asked:
+                rows = [
+                    (f"`{name}`", spelled_schema(schema), "yes" if needed else "", schema.get("description", ""))
+                    for name, (schema, needed) in asked.items()
+                ]
+                parts.append(table("parameter|type|required|meaning", rows))
+            if data:
+                parts.append(
+                    f"Returns {', '.join(f'`{name}` ({spelled_schema(each)})' for name, each in data.items())}."
+                )
+    parts.append("## Rows")
+    for name, schema in document["components"]["schemas"].items():
+        fields = ", ".join(f"`{each}` ({spelled_schema(kind)})" for each, kind in schema["properties"].items())
+        parts.append(f"### {name}\n\n{fields}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def spelled_schema(schema: dict[str, Any]) -> str:
+    """Return a JSON Schema in a few words."""
+    if "$ref" in schema:
+        return schema["$ref"].rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(map(spelled_schema, schema["anyOf"]))
+    if "enum" in schema:
+        return "one of " + ", ".join(f"`{each}`" for each in schema["enum"])
+    kind = schema.get("type", "any")
+    kind = " or ".join(kind) if isinstance(kind, list) else kind
+    if "items" in schema:
+        return f"array of {spelled_schema(schema['items'])}"
+    if "format" in schema:
+        return schema["format"]
+    limits = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "maxLength": "at most"}
+    words = [f"{word} {schema[name]:,}" for name, word in limits.items() if name in schema and schema[name] < 2**62]
+    return " ".join([kind, *words])
+
+
 def made() -> dict[str, str]:
     """Return all pages by their paths below docs/reference."""
-    return {"classification.md": classification(), "events.md": events(), "settings.md": settings()} | api()
+    written = {"classification.md": classification(), "events.md": events(), "json-api.md": json_api()}
+    return written | {"settings.md": settings()} | api()
 
 
 def main(arguments: list[str]) -> int:

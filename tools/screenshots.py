@@ -48,7 +48,7 @@ def main() -> None:
         windows.expected = ("401 (Unauthorized)", "404 (Not Found)")
         try:
             if given.readme:
-                _for_readme(windows.page(house, "/"))
+                _for_readme(windows.page(house, "/?range=1h"))
             else:
                 _all(house, windows, given.folder, given.only)
         finally:

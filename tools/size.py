@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "outlast"
 MOST_QUERY_FILES = 40
 MOST_LINES = 700
-MOST_FILES = 340
-MOST_TOKENS = 370_000  # 335,000 for the core, and what the issues since were given: 1,700, 1,500 and 800 code lines
+MOST_FILES = 350
+MOST_TOKENS = 391_500  # 335,000 for the core, and 1,700, 1,500, 800 and 1,600 code lines for the issues since
 MOST_ATTRIBUTES = 15
 FIELD_WORDS = frozenset(
     {"paging", "polling", "staging", "testing", "routing", "rendering", "masking", "hashing", "logging", "timing"}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import outlast
     from outlast.ports.rows import Task
 
+_OUTAGE = "policy=worker&rate=5/s&duration=8m&down_at=1m&down_for=4m&latency=0.1"  # the form, filled in
 _LOOKED_AT = 200  # tasks among which an example is looked for
 
 
@@ -40,7 +41,7 @@ class Guide:
         self.cooled: set[str] = set()
         self._unseen: list[Callable[[], Sight | None]] = [
             self._stream, self._retried, self._cooldown, self._breaker, self._why, self._dead, self._source, self._job,
-            self._lost,
+            self._lost, self._simulation,
         ]  # fmt: skip
 
     @property
@@ -124,6 +125,9 @@ class Guide:
             if task
             else None
         )
+
+    def _simulation(self) -> Sight | None:
+        return Sight(f"/simulate?{_OUTAGE}", "what would a policy do in an outage? Change it, and simulate again")
 
     def _task(self, is_meant: Callable[[Task], bool], status: Status) -> Task | None:
         found = self._app.tasks.list(status=status, limit=_LOOKED_AT)

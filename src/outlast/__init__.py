@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from outlast.run.report import Report, report_of
     from outlast.run.resources import Resource, resource
     from outlast.run.retry import call, no_retries, retry, with_policy
+    from outlast.simulate import OtherSide, Phase, Scenario, Simulation, simulate
     from outlast.sources.fetchers import Changed, Entry, Fetched
     from outlast.sources.monitor import Monitor
 
@@ -88,6 +89,7 @@ _NAMES = {
     "outlast.run.report": "Report report_of",
     "outlast.run.resources": "Resource resource",
     "outlast.run.retry": "call no_retries retry with_policy",
+    "outlast.simulate": "OtherSide Phase Scenario Simulation simulate",
     "outlast.sources.fetchers": "Changed Entry Fetched",
     "outlast.sources.monitor": "Monitor",
 }
@@ -119,6 +121,8 @@ __all__ = [
     "Monitor",
     "NewSource",
     "Origin",
+    "OtherSide",
+    "Phase",
     "Profile",
     "Reading",
     "Redactor",
@@ -127,7 +131,9 @@ __all__ = [
     "RetryHint",
     "RetryPolicy",
     "Rule",
+    "Scenario",
     "Schedule",
+    "Simulation",
     "Source",
     "SourceRules",
     "SourceState",
@@ -161,6 +167,7 @@ __all__ = [
     "report_of",
     "resource",
     "retry",
+    "simulate",
     "subscribe",
     "typed_async_pipeline",
     "typed_pipeline",
@@ -178,8 +185,8 @@ def __getattr__(name: str) -> object:
 
     module = importlib.import_module(home)
     value = module if home.endswith(f".{name}") and not hasattr(module, name) else getattr(module, name)
-    if home == "outlast.classify" and name == "classify":
-        value = module  # the module is callable: outlast.classify is the function in any import order
+    if home == f"{__name__}.{name}":
+        value = module  # a callable package: outlast.classify is the function in any import order
     globals()[name] = value
     return value
 

@@ -15,8 +15,9 @@ from outlast.decide.source_health import profile as preset_profile
 from outlast.errors import ConfigError
 from outlast.jobs.job import Job
 from outlast.jobs.target_feed import target_key
-from outlast.observe.alert_delivery import Deliverer
+from outlast.observe.alert_delivery import AlertTargets, Deliverer
 from outlast.observe.channels import Channel, channel
+from outlast.observe.messages import check_dashboard_url
 from outlast.queue.dead_letters import DeadLetterBox
 from outlast.queue.definition import (
     DEFAULT_QUEUE,
@@ -75,6 +76,7 @@ class App:
         notify: Where alerts go: Slack webhook URLs, ``json+https://…`` for a server that takes JSON, Apprise URLs
             (extra ``notify``), or functions that take a message. Without any, alerts are logged.
         notify_private: Whether webhooks may use private IP addresses.
+        dashboard_url: Where people open the dashboard, such as ``https://ops.example.com/outlast``; alerts link to it.
     """
 
     def __init__(  # noqa: PLR0913  # its settings
@@ -96,6 +98,7 @@ class App:
         spool: str | Path | None = None,
         notify: "str | Callable[[Message], object] | Channel | Sequence[Any]" = (),
         notify_private: bool = False,
+        dashboard_url: str = "",
     ) -> None:
         self.store, where = open_store(url) if isinstance(url, str) else (url, None)
         self.policy = policy or preset("worker")
@@ -123,7 +126,14 @@ class App:
         self.sources = SourceRegistry(self.store)
         self.cooling = SharedCooldownTracker(self.store)
         targets = [notify] if isinstance(notify, str) or not isinstance(notify, Sequence) else list(notify)
-        self.channels = tuple(channel(each, allow_private=notify_private) for each in targets)
+        self.alert_targets = AlertTargets(
+            tuple(channel(each, allow_private=notify_private) for each in targets), check_dashboard_url(dashboard_url)
+        )
+
+    @property
+    def channels(self) -> "tuple[Channel, ...]":
+        """Where alerts go."""
+        return self.alert_targets.channels
 
     if TYPE_CHECKING:  # with and without brackets
 
@@ -406,7 +416,7 @@ class App:
 
     def deliverer(self) -> Deliverer:
         """Return a deliverer of alerts to the app's channels; each worker and monitor has its own."""
-        return Deliverer(self.store, self.channels)
+        return Deliverer(self.store, self.channels, dashboard=self.alert_targets.dashboard)
 
     def create_schema(self) -> int:
         """Create or migrate the tables; return the schema version. A SQLite file does this by itself."""

@@ -66,6 +66,7 @@ _APP_KEYS: dict[str, tuple[type, ...]] = {
     "concurrency": (int,),
     "queues": (list,),
     "notify": (list,),
+    "dashboard_url": (str,),
 }
 _APP_MINIMUMS: dict[str, float] = {"lease": 0.1, "heartbeat": 0.01, "crash_limit": 1, "grace": 0, "concurrency": 1}
 _APP_SCHEMES = ("sqlite", "postgresql", "postgres", "memory")
@@ -96,7 +97,7 @@ class Config:
         source: Path of the file, or None for the defaults.
         policies: Policies by name, from the tables ``[policies.NAME]``.
         app: The settings in the table ``[app]``: ``url``, ``lease``, ``heartbeat``, ``crash_limit``, ``grace``,
-            ``concurrency``, ``queues`` and ``notify``; only those that are set.
+            ``concurrency``, ``queues``, ``notify`` and ``dashboard_url``; only those that are set.
     """
 
     rules: tuple[Rule, ...] = ()

@@ -166,5 +166,14 @@
     }
   }
 
-  return { contrast: [...contrast.values()], labels, ids, headings, images, inline, outside, pwned: window.pwned !== undefined ? ["a text was run"] : [] };
+  // Targets smaller than 24 px on a side; links within a sentence and bars of a chart, which a legend repeats, may be.
+  const targets = [];
+  for (const each of document.querySelectorAll("a[href], button, summary, input:not([type=hidden]), select, textarea")) {
+    if (!shown(each) || clipped(each, getComputedStyle(each)) || each.closest("svg, .menu-box, .skip") || getComputedStyle(each).opacity === "0") continue;
+    const inSentence = each.tagName === "A" && getComputedStyle(each).display === "inline" && each.parentElement.textContent.trim() !== each.textContent.trim();
+    const box = ((each.matches("input") && each.closest("label")) || each).getBoundingClientRect();
+    if (!inSentence && Math.min(box.width, box.height) < 23.9 && targets.length < 8) targets.push(`${Math.round(box.width)}×${Math.round(box.height)} ${where(each)}`);
+  }
+
+  return { targets, contrast: [...contrast.values()], labels, ids, headings, images, inline, outside, pwned: window.pwned !== undefined ? ["a text was run"] : [] };
 }

@@ -78,6 +78,13 @@ def define(app: outlast.App, *, tame: bool) -> None:
         if to.startswith("bad"):
             raise errors.TemporaryAPIError("451 try again later")
 
+    @app.periodic(every=3600, name="refresh_prices")
+    def refresh_prices() -> None: ...
+
+    @app.periodic(every=86_400, name="send_report" if tame else texts.SCRIPT + " periodic", policy=_ONCE)
+    def send_report() -> None:
+        raise TimeoutError("the mail server did not answer within 30 s")
+
     _others(app, tame=tame)
     _jobs(app)
     if not tame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,19 @@ MOST_BYTES = 100_000
 """Of a page with its styles and scripts, as they are before any compression."""
 _LOADED = re.compile(r'<(?:link|script)[^>]+(?:href|src)="([^"]+)"')
 STILL = "() => document.getAnimations().forEach(each => { try { each.finish() } catch { each.cancel() } })"
+
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+_SERIOUS = """() => axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(
+  ({violations}) => violations.filter(each => ["serious", "critical"].includes(each.impact)).map(
+    each => `${each.id}: ${each.nodes.slice(0, 3).map(node => node.html.slice(0, 160)).join(" | ")}`))"""
+
+
+def barriers(page: Page) -> list[str]:
+    """Return what axe-core finds serious or critical on a page as it is shown now."""
+    page.evaluate(STILL)
+    page.evaluate(AXE)
+    return list(page.evaluate(_SERIOUS))
 
 
 def audit(page: Page) -> dict[str, list[str]]:

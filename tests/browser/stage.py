@@ -20,6 +20,7 @@ from browser import texts
 from browser.cast import define
 from outlast import clock, errors
 from outlast.decide.limits import Candidate, ResourceLimit
+from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import Claim, DeadLetterFilter, NewTask, SettleAndClaim, WorkerRow
 from outlast.ports.source_rows import NewAlert, NewSource
 from outlast.ports.store import LimitRequest
@@ -143,6 +144,7 @@ def _built(url: str, *, tame: bool, **settings: Any) -> Stage:
     _last_words(stage, tame=tame)
     _workers(stage, tame=tame)
     _waits(stage, tame=tame)
+    _people(stage, tame=tame)
     app.store.roll_up()
     return stage
 
@@ -280,6 +282,18 @@ def _waits(stage: Stage, *, tame: bool) -> None:
         store.reserve_retries(limit, 500)
 
 
+def _people(stage: Stage, *, tame: bool) -> None:
+    """What people on call have done: a deploy, a snooze, an acknowledgement and a paused periodic task."""
+    store, box = stage.app.store, stage.app.dead_letters
+    for minutes, text in ((48, "v1.2"), (5, "v1.3" if tame else texts.NASTY[:80])):
+        with _minutes_ago(minutes):
+            store.add_chart_mark("deploy", text, "ada")
+    groups = store.failures(FailureFilter(category="not_found", task_type="fetch_page")).rows
+    for group in groups[:1]:
+        box.snooze(group.fingerprint, 7200.0, who="ada")
+    stage.app.schedule.pause(store, "refresh_prices")
+
+
 def _number_beyond(app: outlast.App, url: str) -> None:
     """Raise the numbers of tasks and dead letters, as if there had been so many."""
     tables = ("task_queue", "dead_letter_queue")
@@ -303,6 +317,8 @@ def _last_words(stage: Stage, *, tame: bool) -> None:
         stage.task[trouble] = stage.enqueue("import_rows", trouble=trouble)
     stage.enqueue("send_mail", to="bad@mail.test")
     stage.enqueue("weather", city="Wien")
+    for name in stage.app.schedule.names():
+        stage.app.schedule.run_now(stage.app.store, name)
     stage.drain()
     for number in range(4):
         stage.enqueue("fetch_page", url=f"https://shop.test/ready/{number}")

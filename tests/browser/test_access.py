@@ -11,9 +11,9 @@ from browser.house import READ_TOKEN, TOKEN, House
 from browser.looking import audit
 from browser.stage import build
 from browser.views import VIEWS, path_to
+from outlast.operations.table import OPERATIONS
 from outlast.ports.rows import DeadLetterFilter
 from outlast.web.server import Opening
-from outlast.web.site import ACTIONS
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_no_action_is_taken_from_a_reader(house, windows):
     page = windows.page(house, "/", role="reader")
     windows.expected = ("403 (Forbidden)",)
     before = house.stage.app.store.count_dead_letters(DeadLetterFilter())
-    for action in ACTIONS:
+    for action in OPERATIONS:
         path = re.sub(r"\{\w+\}", "1", action.path)
         status = page.evaluate("async path => (await fetch(path, {method: 'POST'})).status", path)
         assert status == 403, path

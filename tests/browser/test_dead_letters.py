@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from browser import texts
@@ -29,6 +31,7 @@ def status(house, task: int) -> str:
 )
 def test_a_choice_narrows_the_list_at_once(house, windows, label, choice, which):
     page = windows.page(house, path_to("dead_letters"))
+    page.get_by_text("More filters").click()
     page.get_by_role("combobox", name=label).select_option(choice)
     page.wait_for_url(f"**={choice}*")
     assert page.locator(ROWS).count() == min(40, count(house, **which))
@@ -45,6 +48,7 @@ def test_a_choice_narrows_the_list_at_once(house, windows, label, choice, which)
 )
 def test_what_is_typed_narrows_the_list_on_enter(house, windows, label, text, which):
     page = windows.page(house, path_to("dead_letters"))
+    page.get_by_text("More filters").click()
     page.get_by_label(label).fill(text)
     page.get_by_label(label).press("Enter")
     page.wait_for_url("**?*")
@@ -58,10 +62,31 @@ def test_times_narrow_the_list(house, windows):
     assert "No dead letters match" in page.locator("main").inner_text()
     page.get_by_role("link", name="Clear").click()
     page.wait_for_url(f"**{path_to('dead_letters')}")
+    page.get_by_text("More filters").click()
     page.get_by_label("Since (UTC)").fill("2020-01-01T00:00")
     page.get_by_role("button", name="Filter").click()
     page.wait_for_url("**since=*")
     assert page.locator(ROWS).count() == min(40, count(house))
+
+
+@pytest.mark.parametrize("name", ["dead_letters", "failures"])
+def test_a_range_is_one_click_away_and_stays_with_a_search(house, windows, name):
+    page = windows.page(house, path_to(name))
+    ranges = page.get_by_role("navigation", name="Time range")
+    ranges.get_by_role("link", name="24 hours").click()
+    page.wait_for_url("**since=24h*")
+    assert ranges.locator("[aria-current]").inner_text() == "24 hours"
+    assert not page.get_by_label(re.compile(r"before \(UTC\)", re.IGNORECASE)).is_visible(), (
+        "a range opens no other filter"
+    )
+    page.get_by_role("searchbox", name="text").fill("the page is gone")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**text=the*")
+    assert "since=24h" in page.url
+    assert page.locator(ROWS).count() > 0
+    ranges.get_by_role("link", name="Any time").click()
+    page.wait_for_url(lambda url: "since" not in url)
+    assert "text=the" in page.url
 
 
 def test_categories_above_the_list_lead_to_theirs(house, windows):
@@ -101,9 +126,9 @@ def test_new_ones_are_told_and_shown_when_asked_for(any_house, windows):
 def test_one_is_replayed_in_its_page(any_house, windows):
     (task,) = any_house.stage.fail("import_rows", trouble="bug")
     letter = any_house.stage.letter_of(task)
-    page = windows.page(any_house, path_to("dead_letter", number=letter))
+    page = windows.page(any_house, path_to("dead_letter", dead_letter_id=letter))
     page.get_by_role("button", name="Replay").click()
-    page.wait_for_url(f"**{path_to('task', number=task)}")
+    page.wait_for_url(f"**{path_to('task', task_id=task)}")
     assert "replayed" in page.get_by_role("status").first.inner_text()
     assert status(any_house, task) is Status.QUEUED
     assert any_house.stage.app.store.dead_letter(letter) is None
@@ -112,7 +137,7 @@ def test_one_is_replayed_in_its_page(any_house, windows):
 
 def test_one_is_replayed_from_the_page_of_its_task(house, windows):
     (task,) = house.stage.fail("import_rows", trouble="bug")
-    page = windows.page(house, path_to("task", number=task))
+    page = windows.page(house, path_to("task", task_id=task))
     page.get_by_role("button", name="Replay").click()
     page.wait_for_load_state()
     page.get_by_role("status").first.wait_for()
@@ -123,7 +148,7 @@ def test_one_is_replayed_from_the_page_of_its_task(house, windows):
 def test_one_is_discarded_after_a_question(any_house, windows):
     (task,) = any_house.stage.fail("import_rows", trouble="bug")
     letter = any_house.stage.letter_of(task)
-    page = windows.page(any_house, path_to("dead_letter", number=letter))
+    page = windows.page(any_house, path_to("dead_letter", dead_letter_id=letter))
     windows.answers = [False, True]
     page.get_by_role("button", name="Discard").click()
     assert any_house.stage.app.store.dead_letter(letter) is not None, "no is no"
@@ -180,7 +205,7 @@ def test_what_cannot_be_replayed_stays_and_is_told(house, windows):
 
 def test_a_task_shows_each_attempt_with_its_waits_and_no_secret(any_house, windows):
     task = any_house.stage.task["history"]
-    page = windows.page(any_house, path_to("task", number=task))
+    page = windows.page(any_house, path_to("task", task_id=task))
     main = page.locator("main").inner_text()
     assert page.locator("section[id^=attempt-]").count() == 4
     assert page.locator("svg a[href^='#attempt-']").count() == 4
@@ -197,16 +222,16 @@ def test_numbers_too_large_for_a_script_stay_exact(house, windows):
     task = house.stage.task["nasty"]
     assert task > 2**53
     page = windows.page(house, path_to("tasks", {"before": task + 1}))
-    page.locator(f'a[href="{path_to("task", number=task)}"]').first.click()
+    page.locator(f'a[href="{path_to("task", task_id=task)}"]').first.click()
     page.wait_for_url(f"**/{task}")
     assert str(task) in page.locator("main").inner_text()
-    assert str(task) in str(house.json(path_to("task", number=task)))
+    assert str(task) in str(house.json(path_to("task", task_id=task)))
     assert page.evaluate("window.pwned") is None
 
 
-def test_a_task_that_waits_is_hurried_and_cancelled(any_house, windows):
+def test_a_task_that_waits_is_run_now_and_cancelled(any_house, windows):
     task = any_house.stage.enqueue("send_mail", to="soon@mail.test", delay=3600)
-    page = windows.page(any_house, path_to("task", number=task))
+    page = windows.page(any_house, path_to("task", task_id=task))
     page.get_by_role("button", name="Run now").click()
     page.get_by_role("status").filter(has_text="due now").wait_for()
     assert page.get_by_role("button", name="Run now").count() == 0
@@ -219,6 +244,7 @@ def test_a_task_that_waits_is_hurried_and_cancelled(any_house, windows):
 
 def test_tasks_are_narrowed_by_status_task_and_queue(house, windows):
     page = windows.page(house, path_to("tasks"))
+    page.get_by_text("More filters").click()
     page.get_by_role("combobox", name="Status").select_option("PARKED")
     page.wait_for_url("**status=PARKED*")
     assert page.locator(ROWS).count() == 1

@@ -11,7 +11,7 @@ import pytest
 
 from browser import texts
 from browser.house import TOKEN
-from browser.looking import MOST_BYTES, problems, texts_of, weight
+from browser.looking import MOST_BYTES, barriers, problems, texts_of, weight
 from browser.views import MISSING, PATHS, VIEWS
 from browser.window import PHONE, WIDE, Windows
 from outlast.web.site import PAGES
@@ -41,12 +41,23 @@ def test_a_page_reads_well_in_both_themes_and_widths_and_complains_of_nothing(wi
 
 
 @pytest.mark.needs("chromium")
+@pytest.mark.parametrize(("theme", "width"), [("light", WIDE), ("dark", PHONE)])
+@pytest.mark.parametrize("view", [*FIRST, MISSING[0]], ids=str)
+def test_axe_finds_nothing_serious_on_any_page(window, house, view, theme, width):
+    window.emulate_media(color_scheme=theme)
+    window.set_viewport_size({"width": width, "height": 900})
+    window.goto(house.at(view.path(house.stage)))
+    assert barriers(window) == []
+    window.complaints.clear()  # the browser itself complains of a 404
+
+
+@pytest.mark.needs("chromium")
 @pytest.mark.parametrize("view", MISSING, ids=str)
 def test_what_is_not_there_is_told_on_a_page_that_reads_well(window, house, view):
     window.set_viewport_size({"width": WIDE, "height": 900})
     answer = window.goto(house.at(view.path(house.stage)))
     assert answer.status == 404
-    assert window.get_by_role("link", name="Overview").is_visible(), "there is a way back"
+    assert window.get_by_role("link", name="Overview", exact=True).is_visible(), "there is a way back"
     assert problems(window) == {}
     window.complaints.clear()  # the browser itself complains of a 404
 

@@ -48,7 +48,7 @@ def test_the_first_stop_skips_to_the_content(house, windows):
         path_to("overview"),
         path_to("dead_letters", {"task": "import_rows", "category": "data"}),
         path_to("waits"),
-        path_to("task", number=1),
+        path_to("task", task_id=1),
     ],
 )
 def test_every_stop_is_seen_and_every_control_is_one(house, windows, path, width):

@@ -25,7 +25,7 @@ def test_an_audit_finds_what_is_wrong(chromium):
     page.set_content(BAD)
     found = audit(page)
     page.close()
-    assert set(found) == {"contrast", "labels", "ids", "headings", "images", "inline", "outside"}
+    assert set(found) == {"targets", "contrast", "labels", "ids", "headings", "images", "inline", "outside"}
     assert [line.split(" ", 2)[1] for line in found["contrast"]] == [
         "p.grey",
         "p.half",
@@ -34,6 +34,7 @@ def test_an_audit_finds_what_is_wrong(chromium):
         "input.field",
     ]
     assert found["contrast"][0].startswith("4.48:1")
+    assert [line.split()[1] for line in found["targets"]] == ["input.field", "input", "button"]
     assert len(found["labels"]) == 5
     assert found["ids"] == ["twice: #a", "for=gone leads nowhere"]
     assert found["headings"] == ["h3 “Three” follows a heading of level 1"]

@@ -8,6 +8,7 @@ import pytest
 
 from browser import texts
 from browser.views import path_to
+from browser.window import PHONE
 from outlast.ports.rows import DeadLetterFilter
 
 FEW = re.compile(r"^\s*([\d,]+)")
@@ -132,6 +133,7 @@ def test_a_failure_shows_on_an_open_page_without_a_reload(any_house, windows):
 def test_groups_of_failures_can_be_narrowed_and_lead_to_their_dead_letters(any_house, windows):
     page = windows.page(any_house, path_to("failures"))
     all_rows = page.locator("tr[data-row]").count()
+    page.get_by_text("More filters").click()
     page.get_by_role("combobox", name="Category").select_option("data")
     page.wait_for_url("**category=data*")
     rows = page.locator("tr[data-row]")
@@ -156,3 +158,20 @@ def test_hostile_groups_are_found_by_their_text_and_are_only_text(house, windows
     page.wait_for_url("**/failures/*")
     assert text in page.locator("main").inner_text()
     assert page.evaluate("window.pwned") is None
+
+
+_PLACES = """() => Object.fromEntries([...document.querySelectorAll("main [data-part]")].map(
+  each => [each.dataset.part, each.getBoundingClientRect()]))"""
+
+
+def test_a_phone_shows_the_headline_causes_waits_and_then_charts(house, windows):
+    found = windows.page(house, "/", width=PHONE).evaluate(_PLACES)
+    tops = {part: box["top"] for part, box in found.items()}
+    assert tops["status"] < tops["groups"] < tops["waits"] < tops["charts"]
+
+
+def test_causes_and_charts_are_side_by_side_on_a_wide_screen(house, windows):
+    found = windows.page(house, "/").evaluate(_PLACES)
+    assert found["groups"]["right"] <= found["charts"]["left"]
+    assert found["groups"]["top"] < found["charts"]["top"] < found["groups"]["bottom"]
+    assert found["charts"]["right"] > 1380, "the width is used"

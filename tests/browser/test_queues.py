@@ -34,7 +34,8 @@ def test_a_paused_queue_is_resumed_and_paused_again(any_house, windows, name):
         row(page, name).get_by_role("button", name="Pause").click()
     else:
         page.get_by_text("Pause a queue that is not listed").click()
-        page.get_by_label("Name of the queue").fill(name)
+        page.get_by_label("Queue", exact=True).fill(name)
+        page.get_by_label("Also a queue that has no tasks yet").check()
         page.get_by_role("button", name="Pause", exact=True).last.click()
     page.get_by_role("status").filter(has_text=name).wait_for()
     assert name in paused(any_house)
@@ -63,4 +64,4 @@ def test_a_worker_shows_what_it_holds(any_house, windows):
     link = workers.filter(has_text="stage-1").get_by_role("link")
     assert str(any_house.stage.task["running"]) in link.inner_text()
     link.click()
-    page.wait_for_url(f"**{path_to('task', number=any_house.stage.task['running'])}")
+    page.wait_for_url(f"**{path_to('task', task_id=any_house.stage.task['running'])}")

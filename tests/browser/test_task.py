@@ -13,7 +13,7 @@ def status(page):
 
 def test_a_replayed_task_is_seen_to_fail_again(house, windows):
     (number,) = house.stage.fail(url=GONE)
-    page = windows.page(house, path_to("task", number=number))
+    page = windows.page(house, path_to("task", task_id=number))
     page.get_by_role("button", name="Replay").click()
     page.get_by_role("status").filter(has_text="queued again").wait_for()
     assert status(page).inner_text() == "queued"
@@ -26,7 +26,7 @@ def test_a_replayed_task_is_seen_to_fail_again(house, windows):
 
 def test_what_somebody_types_is_not_taken_away(house, windows):
     (number,) = house.stage.fail(url=GONE)
-    page = windows.page(house, path_to("task", number=number))
+    page = windows.page(house, path_to("task", task_id=number))
     page.get_by_label("Why, for the audit log").fill("they moved")
     house.stage.app.dead_letters.replay(house.stage.letter_of(number))
     page.get_by_role("status").filter(has_text="Changed · show").wait_for()

@@ -21,8 +21,8 @@ from browser.house import READ_TOKEN, House
 from browser.looking import problems, weight
 from browser.window import PHONE
 from outlast import errors
+from outlast.operations.table import OPERATIONS
 from outlast.ports.read_rows import FailureFilter
-from outlast.web.site import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,13 +70,13 @@ class Shop:
             thread = threading.Thread(target=self.app.worker(concurrency=2).drain)
             thread.start()
             thread.join()
-        return [letter.id for letter in self.app.dead_letters.list(None, task_type=name)]
+        return [letter.id for letter in self.app.dead_letters.list(None, task=name)]
 
     def group(self, name: str) -> str:
-        return self.app.store.failures(FailureFilter(task_type=name)).rows[0].fingerprint
+        return self.app.store.failures(FailureFilter(task=name)).rows[0].fingerprint
 
     def left(self, name: str) -> int:
-        return self.app.dead_letters.count(task_type=name)
+        return self.app.dead_letters.count(task=name)
 
     @contextmanager
     def worked(self) -> Iterator[None]:
@@ -250,7 +250,7 @@ def test_a_reader_can_press_nothing_and_is_refused_by_every_way(shop_house, wind
     shop = shop_house.stage
     letter = shop.fail("stopped")[0]
     group = shop.group("stopped")
-    replay = shop.app.dead_letters.replay_later(fingerprint=group).id
+    replay = shop.app.dead_letters.replay_later(group=group).id
     shop.app.dead_letters.stop_replay(replay)
     paths = ("/dead-letters", f"/dead-letters/{letter}", f"/dead-letters/{letter}/edit", f"/failures/{group}", "/replays", "/replays/new", f"/replays/{replay}", "/audit")  # fmt: skip
     page = windows.page(shop_house, role="reader")
@@ -261,7 +261,7 @@ def test_a_reader_can_press_nothing_and_is_refused_by_every_way(shop_house, wind
         assert page.get_by_role("link", name=re.compile("^(Replay all|Edit)")).count() == 0, path
     before = (shop.left("stopped"), len(shop.app.store.audits()))
     with httpx.Client(base_url=shop_house.url, headers={"Authorization": f"Bearer {READ_TOKEN}"}) as client:
-        for action in ACTIONS:
+        for action in OPERATIONS:
             filled = re.sub(r"\{\w+\}", str(letter), action.path)
             for each in (filled, f"/api{filled}"):
                 assert client.post(each).status_code == 403, each

@@ -43,7 +43,7 @@ def test_a_cooldown_is_ended_after_a_question_and_begun_again(house, windows, re
     form = page.locator("form", has=page.get_by_role("button", name="Start cooldown"))
     form.get_by_label("Resource").fill(resource)
     form.get_by_label("Minutes").fill("30")
-    form.get_by_label("Reason").fill(texts.MARKUP)
+    form.get_by_label("Why", exact=True).fill(texts.MARKUP)
     form.get_by_role("button").click()
     row(page, "Resources in cooldown", resource).wait_for()
     assert "window.pwned" in cooling(house)[resource]

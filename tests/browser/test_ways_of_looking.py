@@ -51,6 +51,7 @@ def plain(house, windows):
 
 def test_without_a_script_filters_work(house, plain):
     plain.goto(house.at(path_to("dead_letters")))
+    plain.get_by_text("More filters").click()
     plain.locator("select[name=category]").select_option("not_found")
     plain.get_by_role("button", name="Filter").click()
     plain.wait_for_url("**category=not_found*")
@@ -61,10 +62,10 @@ def test_without_a_script_filters_work(house, plain):
 def test_without_a_script_dead_letters_are_replayed_and_discarded(house, plain):
     tasks = house.stage.fail("import_rows", count=2, trouble="shelf")
     plain.goto(house.at(path_to("dead_letters", {"text": "shelf is empty"})))
-    plain.locator(f'[name=number][value="{house.stage.letter_of(tasks[0])}"]').check()
+    plain.locator(f'[name=dead_letter_id][value="{house.stage.letter_of(tasks[0])}"]').check()
     plain.get_by_role("button", name="Replay selected").click()
     assert "1 replayed" in plain.get_by_role("status").first.inner_text()
-    plain.locator(f'[name=number][value="{house.stage.letter_of(tasks[1])}"]').check()
+    plain.locator(f'[name=dead_letter_id][value="{house.stage.letter_of(tasks[1])}"]').check()
     plain.get_by_role("button", name="Discard selected").click()
     assert "1 discarded" in plain.get_by_role("status").first.inner_text()
     assert [house.stage.app.store.get(task).status for task in tasks] == ["QUEUED", "DISCARDED"]
@@ -101,7 +102,7 @@ def test_times_stay_true_while_a_page_is_open(house, windows):
 
 
 def test_times_of_the_clock_stay_as_they_are(house, windows):
-    page = windows.page(house, path_to("task", number=house.stage.task["history"]))
+    page = windows.page(house, path_to("task", task_id=house.stage.task["history"]))
     page.locator("summary", has_text="As text").click()
     clocks = page.locator("figure details time")
     page.wait_for_function("document.querySelector('time[datetime]:not(.clock)')?.textContent.match(/ago|in |now/)")

@@ -72,6 +72,7 @@ _KNOWN: dict[str, list[View]] = {
     "failures": [
         _plain("failures"),
         _asked("failures", "filtered", category="api_temporary"),
+        _asked("failures", "dead", dead=1, order="largest"),
         _asked("failures", "nothing", text=_NOTHING),
     ],
     "failure": [
@@ -82,6 +83,11 @@ _KNOWN: dict[str, list[View]] = {
             "long": {"text": "WWWW"},
         }.items()
     ],
+    "simulate": [
+        _plain("simulate"),
+        _asked("simulate", "result", policy="worker", rate="5/s", duration="4m", down_at="1m", down_for="1m"),
+        _asked("simulate", "mistake", policy="worker", rate="often"),
+    ],
     "dead_letters": [
         _plain("dead_letters"),
         _asked("dead_letters", "filtered", category="not_found", task="fetch_page"),
@@ -91,26 +97,34 @@ _KNOWN: dict[str, list[View]] = {
         View(
             "dead_letter",
             title,
-            lambda stage, title=title: path_to("dead_letter", number=stage.letter_of(stage.task[title])),
+            lambda stage, title=title: path_to("dead_letter", dead_letter_id=stage.letter_of(stage.task[title])),
         )
         for title in ("hostile", "nasty", "japanese", "bug")
     ],
-    "edit_dead_letter": [
+    "dead_letter_arguments": [
         View(
-            "edit_dead_letter",
+            "dead_letter_arguments",
             title,
-            lambda stage, title=title: path_to("edit_dead_letter", number=stage.letter_of(stage.task[title])),
+            lambda stage, title=title: path_to(
+                "dead_letter_arguments", dead_letter_id=stage.letter_of(stage.task[title])
+            ),
         )
         for title in ("hostile", "bug")
     ],
-    "replay": [View("replay", "", lambda stage: path_to("replay", number=_stopped_replay(stage)))],
+    "replay": [View("replay", "", lambda stage: path_to("replay", replay_id=_stopped_replay(stage)))],
     "tasks": [
         _plain("tasks"),
         _asked("tasks", "filtered", status="DONE"),
         _asked("tasks", "nothing", task="no_such_task"),
+        _asked("tasks", "searched", text="shop.test/ready"),
+    ],
+    "performance": [
+        _asked("performance", "day"),
+        _asked("performance", "task", task="fetch_page", range="1h"),
+        _asked("performance", "nothing", task="no_such_task"),
     ],
     "task": [
-        View("task", title, lambda stage, title=title: path_to("task", number=stage.task[title]))
+        View("task", title, lambda stage, title=title: path_to("task", task_id=stage.task[title]))
         for title in ("history", "hostile", "nasty", "long", "waiting", "running", "done", "cancelled", "parked")
     ],
     "sources": [
@@ -119,11 +133,11 @@ _KNOWN: dict[str, list[View]] = {
         _asked("sources", "nothing", text=_NOTHING),
     ],
     "source": [
-        View("source", title, lambda stage, title=title: path_to("source", number=stage.source[title]))
+        View("source", title, lambda stage, title=title: path_to("source", source_id=stage.source[title]))
         for title in ("healthy", "warning", "error", "disabled", "probation", "off", "hostile")
     ],
     "run": [
-        View("run", title, lambda stage, title=title: path_to("run", run=stage.run[title]))
+        View("run", title, lambda stage, title=title: path_to("run", run_id=stage.run[title]))
         for title in ("passed", "failed", "rest", "aborted", "hostile", "running")
     ],
 }
@@ -131,7 +145,7 @@ VIEWS = [view for page in PAGES for view in _KNOWN.get(page.name, [] if "{" in p
 """All of them; a page with a part of its path that varies has to be known above."""
 MISSING = [
     View("", "no such page", lambda _: "/no/such/page"),
-    View("", "no such task", lambda _: path_to("task", number=1 << 60)),
+    View("", "no such task", lambda _: path_to("task", task_id=1 << 60)),
     View("", "hostile path", lambda _: f"/{quote(texts.NASTY, safe='')}"),
 ]
 """What is not there: pages all the same."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from browser.house import House
 
-WIDE, PHONE = 1280, 390
+WIDE, PHONE = 1440, 390
 _PATIENCE = 15_000  # milliseconds
 _FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),

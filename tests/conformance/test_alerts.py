@@ -137,6 +137,17 @@ def test_a_delivery_that_was_lost_is_tried_again(store):
     assert store.settle_alerts([AlertResult(again.id, again.epoch, ("slack",), None)]) == 1
 
 
+def test_alerts_that_wait_after_a_failure_are_made_due(store):
+    store.raise_alerts([news("a", key=key) for key in ("1", "2", "3")])
+    done, failed, _leased = store.claim_alerts(3, 60)
+    store.settle_alerts([AlertResult(done.id, done.epoch, ("slack",), None)])
+    store.settle_alerts([AlertResult(failed.id, failed.epoch, (), 3600.0, "down")])
+    assert store.claim_alerts(3, 60) == []
+    assert store.make_alerts_due() == 1
+    assert [each.id for each in store.claim_alerts(3, 60)] == [failed.id]
+    assert store.make_alerts_due() == 0, "another process is sending them"
+
+
 def test_what_is_delivered_is_done_with(store):
     store.raise_alerts([news("a")])
     (claimed,) = store.claim_alerts(10, 60)

@@ -206,6 +206,18 @@ def test_the_first_failure_is_the_sample(store):
     assert store.dead_letter_counts() == {("scrape", "network"): 1, ("other", "server"): 1}
 
 
+def test_fingerprints_that_begin_alike(store):
+    assert store.fingerprints("a", 5) == []
+    for name in ("ab2", "ab1", "a_b", "AB3", "b", "a%"):
+        bury(store, task(name), note=NOTE._replace(fingerprint=name))
+    assert sorted(store.fingerprints("a", 9)) == ["a%", "a_b", "ab1", "ab2"]
+    assert store.fingerprints("ab", 9) == ["ab1", "ab2"]
+    assert store.fingerprints("ab", 1) == ["ab1"]
+    assert store.fingerprints("a%", 9) == ["a%"]
+    assert store.fingerprints("ab1", 9) == ["ab1"]
+    assert store.fingerprints("abx", 9) == []
+
+
 def test_replays_and_discards(store, booked):
     letters = [bury(store, task(str(number))) for number in range(4)]
     assert store.replay(letters[0].id) == "replayed"

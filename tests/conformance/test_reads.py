@@ -246,6 +246,7 @@ def test_a_group_knows_its_tasks(store):
     assert store.failure_tasks("shared") == {"fetch": 2, "parse": 1}
     assert sum(store.failure_tasks("shared", limit=1).values()) == 1
     assert store.failure_tasks("nobody") == {}
+    assert store.tasks_by_group(["nobody", "shared"]) == {"nobody": {}, "shared": {"fetch": 2, "parse": 1}}
 
 
 def test_samples_and_flow_of_a_group(store, letters):
@@ -387,3 +388,22 @@ def test_queues_by_what_lives_in_them(store):
         "closed": (True, 0, 0, 0, 0),
         "default": (False, 0, 0, 0, 1),
     }
+
+
+def test_recorded_tasks_come_with_their_failed_attempts(store):
+    register(store, "w1")
+    first, second, third = add(store, *(task(resource="shop") for _ in range(3)))
+    claimed = {each.id: each for each in claim(store, limit=3)}
+    retry(store, claimed[first], delay=7.0)
+    fail(store, claimed[second])
+
+    found = store.recorded_tasks(None, 10)
+    assert [each.id for each in found] == [third, second, first]
+    assert [each.id for each in store.recorded_tasks(third, 1)] == [second], "a page reads no more than it returns"
+    assert store.recorded_tasks(first, 10) == []
+    assert [each.status for each in found] == [Status.RUNNING, Status.FAILED, Status.QUEUED]
+    assert [len(each.attempts) for each in found] == [0, 1, 1]
+    (attempt,) = found[2].attempts
+    assert (attempt.outcome, attempt.delay, attempt.error_category) == ("retry", 7.0, NOTE.error_category)
+    assert found[2].resource == "shop"
+    assert found[1].ended_at >= found[1].attempts[0].started_at

@@ -410,7 +410,7 @@ class TestMaxFailures:
         for text in ('"max_failures": 7', 'a\\"max_failures": 7', "\x00"):
             assert box.replay_later(text=text).max_failures is None
             replay = box.replay_later(text=text, max_failures=3)
-            assert (replay.max_failures, replay.which.text) == (3, text)
+            assert (replay.max_failures, replay.filters.text) == (3, text)
 
     def test_resuming_counts_from_nothing(self, make):
         world = make(10)
@@ -420,7 +420,7 @@ class TestMaxFailures:
         world.advance_replays()
         assert world.state() is STOPPED
         resumed = world.box.resume_replay(replay.id)
-        assert (resumed.max_failures, resumed.which) == (4, replay.which)
+        assert (resumed.max_failures, resumed.filters) == (4, replay.filters)
         world.finish(replay)
         assert (world.state(), world.dead()) == (DONE, 0)
 
@@ -546,7 +546,7 @@ class TestByHand:
         world.box.resume_replay(replay.id, who="cid", why="go")
         found = [(each.who, each.action, each.subject, each.reason) for each in reversed(world.store.audits())]
         assert found == [
-            ("ann", "begin_replay", "group:f1", "fixed in 1.4"),
+            ("ann", "start_replay", "group:f1", "fixed in 1.4"),
             ("bob", "stop_replay", f"replay:{replay.id}", ""),
             ("cid", "resume_replay", f"replay:{replay.id}", "go"),
         ]

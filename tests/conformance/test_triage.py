@@ -49,7 +49,7 @@ class TestReplays:
         letters = [bury(store) for _ in range(3)]
         which = DeadLetterFilter(task_type="scrape", since=letters[0].moved_to_dlq_at, text="OUT")
         begun = store.add_replay(NewReplay(which, canary=False, rate=2.5, who="ann", reason="日本語 it's"))
-        assert (begun.which, begun.canary, begun.rate) == (which, False, 2.5)
+        assert (begun.filters, begun.canary, begun.rate) == (which, False, 2.5)
         assert (begun.state, begun.stage, begun.total, begun.newest) == (ReplayState.RUNNING, 0, 3, letters[2].id)
         assert begun.cursor < letters[0].id
         assert (begun.replayed, begun.conflicts, begun.conflict_ids, begun.stopped_by) == (0, 0, (), "")

@@ -239,7 +239,7 @@ def test_unknown_names_are_parked_and_released(app, store, tmp_path, caplog):
     other.task(name="os.system")(lambda command: seen.extend([command]))
     other.worker().drain()
     assert seen == ["true"]
-    assert app.tasks.list(task_type="os.system")[0].attempt == 1
+    assert app.tasks.list(task="os.system")[0].attempt == 1
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), MemoryError(), asyncio.CancelledError()])

@@ -33,7 +33,7 @@ class Canary:
         self.group = scene.app.dead_letters.groups()[0].fingerprint
 
     def begin(self, **more):
-        return self.scene.app.dead_letters.replay_later(fingerprint=self.group, **more)
+        return self.scene.app.dead_letters.replay_later(group=self.group, **more)
 
     def check_places(self):
         """See that every task is in exactly one place; return how many are dead letters."""

@@ -140,6 +140,7 @@ def _triage(app):
     group = box.groups()[0].fingerprint
     box.note(group, "see the ticket")
     box.acknowledge(group)
+    app.store.add_chart_mark("deploy", "v1.2", "ada")
     replayer = Replayer(app.store, lambda: "r1")
     first = box.replay_later(ids=[each.id for each in letters[2:6]])
     replayer.advance_replays()

@@ -250,7 +250,10 @@ WHOLES = {
     "failure_group": ({"fingerprint": "f1"}, 0),
     "failure_flow": ({"fingerprints": ["f1", "f2"], "window": 3600.0, "step": 60.0}, 0),
     "failure_samples": ({"fingerprint": "old", "limit": 5}, 5),
-    "failure_tasks": ({"fingerprint": "old", "limit": 5}, 10),  # an attempt and its task
+    "failure_tasks": ({"fingerprints": ["old", "new"], "limit": 5}, 24),  # an attempt and its task
+    "newest_finished": ({"window": 1e9, "most": 100}, 100),
+    "sample_finished": ({"window": 1e9, "most": 100}, 220),  # a row per step of the bisection
+    "list_periodic": ({}, 0),
     "dead_letter": ({"id": 5}, 1),
     "get_task": ({"id": 5}, 1),
     "attempts": ({"id": 5}, 1),

@@ -316,7 +316,7 @@ def test_what_is_meant_is_counted_part_by_part(store, monkeypatch):
         replay = store.add_replay(NewReplay(which))
         found = (replay.total, replay.cursor + 1, replay.newest) if meant else (replay.total, 1, replay.newest)
         assert found == ((len(meant), meant[0], meant[-1]) if meant else (0, 1, 0)), which
-        assert store.replay_run(replay.id).which == which
+        assert store.replay_run(replay.id).filters == which
 
 
 class TestOldGroups:

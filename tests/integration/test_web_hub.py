@@ -10,9 +10,10 @@ import pytest
 
 import outlast
 from conformance.acting import register
+from outlast.operations.table import OPERATIONS
 from outlast.web.live import LiveHub
 from outlast.web.rendering import Assets, Renderer
-from outlast.web.site import ACTIONS, PAGES
+from outlast.web.site import PAGES
 
 TICK = 0.02
 PATIENCE = 30.0
@@ -36,7 +37,7 @@ class World:
         self.hub = self.make()
 
     def make(self, **more):
-        hub = LiveHub(self.app, Renderer(PAGES, ACTIONS, Assets(), "Outlast").render, tick=TICK, **more)
+        hub = LiveHub(self.app, Renderer(PAGES, OPERATIONS, Assets(), "Outlast").render, tick=TICK, **more)
         self.beats, beat = [], hub._tick_once
 
         def counted():

@@ -168,7 +168,7 @@ def test_a_board_is_read_one_statement_at_a_time(app):
     read = BoardReader(app.store)
     while board is None:
         board, steps = read.step(app.store.now()), steps + 1
-    assert steps == 5  # groups, flows, cooldowns, breakers, and one that waits
+    assert steps == 6  # groups, flows, tasks, cooldowns, breakers, and one that waits
 
 
 def test_fragments_of_pages_that_nobody_looks_at_are_dropped():

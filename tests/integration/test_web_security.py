@@ -2,9 +2,10 @@
 
 import re
 
+from outlast.operations.table import OPERATIONS
 from outlast.web.access.callers import Role
 from outlast.web.access.hook import HookAccess
-from outlast.web.site import ACTIONS, PAGES, build_site
+from outlast.web.site import PAGES, build_site
 from web_asking import Client
 from web_hostile import MARK
 from web_table import (
@@ -24,11 +25,17 @@ from web_table import (
 
 def test_the_table_has_every_page_and_action_and_its_twin():
     names = {name for name, _, _ in ROUTES}
-    listed = {each.name for each in (*PAGES, *ACTIONS)}
-    assert names == listed | {f"api:{name}" for name in listed} | {"events", "metrics", *OPEN}
+    listed = {each.name for each in (*PAGES, *OPERATIONS)}
+    assert names == listed | {f"api:{name}" for name in listed} | {
+        "events",
+        "metrics",
+        "pause_queue:form",
+        "api:openapi",
+        *OPEN,
+    }
     assert len(names) == len(ROUTES)
-    assert {"overview", "failures", "failure", "suggestions", "dead_letters", "tasks", "task", "queues", "sources", "source", "jobs", "run", "waits", "health", "replays", "new_replay", "replay", "edit_dead_letter", "audit"} <= listed  # fmt: skip
-    assert {"begin_replay", "stop_replay", "resume_replay", "save_dead_letter", "acknowledge_group", "snooze_group", "reopen_group", "note_group"} <= listed  # fmt: skip
+    assert {"overview", "failures", "failure", "suggestions", "dead_letters", "tasks", "task", "queues", "sources", "source", "jobs", "run", "waits", "health", "replays", "new_replay", "replay", "dead_letter_arguments", "periodic", "performance", "simulate", "audit"} <= listed  # fmt: skip
+    assert {"start_replay", "stop_replay", "resume_replay", "edit_dead_letter", "acknowledge_group", "snooze_group", "reopen_group", "note_group"} <= listed  # fmt: skip
     for name, path, methods in ROUTES:
         assert methods in ({"GET", "HEAD"}, {"POST"}), name
         assert path.startswith("/api") == name.startswith("api:"), name

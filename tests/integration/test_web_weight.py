@@ -50,14 +50,14 @@ class Heavy:
                 WorkerRow(name, name, "h" * 60, 1, tuple(queues[:3]), 4, LONG, 0, True, now, now), 3600
             )
         letter = self.app.dead_letters.list()[0]
-        answer = self.client.post("/api/replays/begin", json={"all": 1, "canary": False, "why": "w" * 400})
+        answer = self.client.post("/api/replays/start", json={"all": 1, "canary": False, "why": "w" * 400})
         assert answer.status_code == 200, answer.text
         return {
             "failure": {"fingerprint": self.app.store.failures(FailureFilter()).rows[0].fingerprint},
-            "dead_letter": {"number": letter.id},
-            "edit_dead_letter": {"number": letter.id},
-            "task": {"number": letter.original_task_id},
-            "replay": {"number": self.app.store.replay_runs()[0].id},
+            "dead_letter": {"dead_letter_id": letter.id},
+            "dead_letter_arguments": {"dead_letter_id": letter.id},
+            "task": {"task_id": letter.original_task_id},
+            "replay": {"replay_id": self.app.store.replay_runs()[0].id},
         }
 
     def _sources(self):
@@ -74,7 +74,7 @@ class Heavy:
 
         for _ in range(50):
             store.change_sources(dict.fromkeys(numbers[:30], (None, change)))
-        return {"source": {"number": numbers[0]}}
+        return {"source": {"source_id": numbers[0]}}
 
     def _runs(self):
         more = {"category": "data", "error_type": "E", "error_message": LONG}
@@ -87,7 +87,7 @@ class Heavy:
         for number in range(MANY // 2):
             self.app.store.add_run(f"run-{number:03}", f"job-{number} {LONG[:190]}", None, "test", None)
         self.app.store.add_targets("run-000", targets)
-        return {"run": {"run": "run-000"}}
+        return {"run": {"run_id": "run-000"}}
 
     def _waits(self):
         for number in range(MANY):

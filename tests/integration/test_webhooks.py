@@ -365,7 +365,7 @@ def test_a_json_webhook_gets_the_alerts_as_data(server):
     assert (request.path, request.headers["content-type"]) == (SECRET, "application/json; charset=utf-8")
     assert json.loads(request.body) == {
         "title": "recovered after 2 h 5 min: Tea shop: it answers again",
-        "text": "",
+        "text": "Alert 7, 2026-11-18 08:05:00 UTC. Command: outlast sources show 12",
         "alerts": [
             {
                 "id": 7,
@@ -376,6 +376,7 @@ def test_a_json_webhook_gets_the_alerts_as_data(server):
                 "text": "",
                 "created_at": "2026-11-18T08:05:00+00:00",
                 "lasted": 7500.0,
+                "page": "",
             }
         ],
     }

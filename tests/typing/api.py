@@ -118,3 +118,9 @@ outlast.RetryPolicy(retries=3)  # type: ignore[call-arg]
 outlast.RetryPolicy(retry_on=lambda error: "yes")  # type: ignore[arg-type,return-value]
 outlast.attempts(policy, retry_result=is_pending)  # type: ignore[arg-type]
 outlast.resource("x", rate=timedelta(seconds=1))  # type: ignore[arg-type]
+
+scenario = outlast.Scenario(rate=5.0, other_side=outlast.OtherSide(latency=0.1))
+simulation = outlast.simulate("worker", scenario, runs=2)
+assert_type(simulation, outlast.Simulation)
+assert_type(simulation.amplification, float)
+assert_type(simulation.completed, float)

@@ -63,7 +63,11 @@ def test_list_of_none(world):
 
 
 def test_deliver(told, hook):
-    assert told.run("alerts", "deliver", "--app", "feeds:app").stdout == "1 alert tried\n"
+    channel, title, count = told.run("alerts", "deliver", "--app", "feeds:app").stdout.splitlines()
+    assert channel.startswith("slack#")
+    assert channel.endswith(": 1 alert delivered")
+    assert title == "  1 https://example.com/feed.xml: disabled after 5 failures in a row"
+    assert count == "1 alert tried"
     assert [request.path for request in hook.requests] == [f"/services/T0/B0/{SECRET}"]
     assert "no alerts are waiting" in told.run("alerts", "deliver", "--app", "feeds:app").stdout
     (alert,) = told.json("alerts", "list")
@@ -80,8 +84,27 @@ def test_deliver_tells_of_what_could_not_be(told, hook):
     assert result.stdout == "1 alert tried; 1 waiting, 1 of them after a failure\n"
     assert "an alert was not delivered" in result.stderr
     assert SECRET not in result.output
-    assert told.json("alerts", "deliver", "--app", "feeds:app", code=1) == {"tried": 0, "waiting": 1, "failed": 1}
+    assert told.json("alerts", "deliver", "--app", "feeds:app", code=1) == {
+        "tried": 0,
+        "waiting": 1,
+        "failed": 1,
+        "delivered": {},
+    }
     assert len(hook.requests) == 1  # it is not due again yet
+
+
+def test_what_waits_after_a_failure_is_delivered_now(told, hook):
+    hook.script(Reply(404))
+    told.run("alerts", "deliver", "--app", "feeds:app", code=1)
+    data = told.json("alerts", "deliver", "--now", "--app", "feeds:app")
+
+    assert len(hook.requests) == 2
+    assert (data["tried"], data["waiting"], data["failed"]) == (1, 0, 0)
+    ((channel, ids),) = data["delivered"].items()
+    assert channel.startswith("slack#")
+    assert ids == [1]
+    assert told.json("alerts", "list")[0]["delivery"] == "done"
+    assert told.run("alerts", "deliver", "--now", "--app", "feeds:app").stdout == "no alerts are waiting\n"
 
 
 def test_without_a_channel_alerts_are_written_to_standard_error(told):

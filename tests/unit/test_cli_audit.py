@@ -13,7 +13,7 @@ from outlast.stores.sqlite.memory import MemoryStore
 ACTING = [
     (["dlq", "replay", 1], "replay_dead_letter", "dead_letter:1"),
     (["dlq", "replay", "--task", "scrape"], "replay_dead_letters", "dead_letters"),
-    (["dlq", "replay", "--all", "--canary", "--no-wait"], "begin_replay", "dead_letters"),
+    (["dlq", "replay", "--all", "--canary", "--no-wait"], "start_replay", "dead_letters"),
     (["dlq", "discard", 1, "--yes"], "discard_dead_letter", "dead_letter:1"),
     (["dlq", "discard", "--all", "--yes"], "discard_dead_letters", "dead_letters"),
     (["dlq", "edit", 1, "--set", "url=x", "--why", "y", "--app", "jobs:app"], "edit_dead_letter", "dead_letter:1"),
@@ -22,7 +22,10 @@ ACTING = [
     (["dlq", "reopen", "GROUP"], "reopen_group", "group:GROUP"),
     (["dlq", "note", "GROUP", "text"], "note_group", "group:GROUP"),
     (["tasks", "cancel", 3], "cancel_task", "task:3"),
-    (["tasks", "retry", 3], "hurry_task", "task:3"),
+    (["tasks", "run-now", 3], "run_task_now", "task:3"),
+    (["cooldowns", "start", "a.test", "--minutes", 5], "start_cooldown", "resource:a.test"),
+    (["breakers", "open", "a.test"], "open_breaker", "resource:a.test"),
+    (["breakers", "close", "a.test"], "close_breaker", "resource:a.test"),
     (["queues", "pause", "mail"], "pause_queue", "queue:mail"),
     (["queues", "resume", "mail"], "resume_queue", "queue:mail"),
     (["sources", "add", "https://b.example/"], "add_sources", "sources"),
@@ -98,7 +101,7 @@ def test_a_canary_and_its_stop(full):
     assert entries(full) == [
         ("resume_replay", "replay:1"),
         ("stop_replay", "replay:1"),
-        ("begin_replay", "dead_letters"),
+        ("start_replay", "dead_letters"),
     ]
 
 

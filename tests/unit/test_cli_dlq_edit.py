@@ -10,7 +10,7 @@ from outlast.errors import ConfigError, PayloadError
 from outlast.queue.dead_letters import masked_edit
 
 APP = ("--app", "jobs:app")
-WHY = ("--reason", "typo")
+WHY = ("--why", "typo")
 
 
 def edit(world, *words, code=0):
@@ -103,7 +103,7 @@ class TestPatch:
 class TestWhoAndWhy:
     def test_a_reason_has_to_be_given(self, world):
         world.dead_letters(1)
-        assert "Missing option '--reason'" in world.run("dlq", "edit", 1, "--set", "url=x", *APP, code=2).stderr
+        assert "Missing option '--why'" in world.run("dlq", "edit", 1, "--set", "url=x", *APP, code=2).stderr
 
     def test_the_task_has_to_be_known(self, world):
         world.dead_letters(1)

@@ -101,7 +101,7 @@ class TestCanary:
         world.dead_letters(2)
         working()
         data = world.json("dlq", "replay", "--all", "--canary", code=1)
-        assert (data["state"], data["replayed"], data["which"]) == ("stopped", 1, {})
+        assert (data["state"], data["replayed"], data["filters"]) == ("stopped", 1, {})
         assert "epoch" not in data
 
     @pytest.mark.parametrize("rate", ["0", "fast", "-1", "10/year", "1/s/s", ""])
@@ -124,7 +124,7 @@ class TestCanary:
     def test_how_many_may_fail(self, world):
         world.dead_letters(1)
         begun = world.json("dlq", "replay", "--all", "--rate", "5/s", "--max-failures", 3, "--no-wait")
-        assert (begun["max_failures"], begun["canary"], begun["rate"], begun["which"]) == (3, False, 5.0, {})
+        assert (begun["max_failures"], begun["canary"], begun["rate"], begun["filters"]) == (3, False, 5.0, {})
         assert "More than 3 failures stop it" in in_one_line(world.run("dlq", "replays", "show", 1).stdout)
         world.json("dlq", "replay", "--all", "--rate", "1/s", "--no-wait")
         assert "Failures do not stop it" in in_one_line(world.run("dlq", "replays", "show", 2).stdout)
@@ -196,11 +196,11 @@ class TestReplays:
         assert "running" in said
         assert "task scrape" in said
         assert all(len(line) <= 80 for line in said.splitlines())
-        assert "replay 1: stopped" in world.run("dlq", "replays", "stop", 1, "--why", "too early").stdout
+        assert "replay 1 was stopped" in world.run("dlq", "replays", "stop", 1, "--why", "too early").stdout
         assert world.json("dlq", "replays", "--running") == []
         shown = world.json("dlq", "replays", 1)
         assert (shown["state"], shown["stopped_by"]) == ("cancelled", "too early")
-        assert "was not running" in world.run("dlq", "replays", "stop", 1, code=1).stdout
+        assert "had already ended" in world.run("dlq", "replays", "stop", 1, code=1).stdout
         world.run("dlq", "replays", "resume", 1, "--no-wait")
         assert world.json("dlq", "replays", 1)["state"] == "running"
         assert "replay 1 is running" in world.run("dlq", "replays", "resume", 1, code=2).stderr
@@ -208,7 +208,7 @@ class TestReplays:
     def test_there_is_none(self, world):
         world.dead_letters(1)
         for words in (["show"], ["stop"], ["resume"]):
-            assert "replay 9 does not exist" in world.run("dlq", "replays", *words, 9, code=1).stderr
+            assert "replay 9 does not exist" in world.run("dlq", "replays", *words, 9, code=1).output
 
     def test_the_help_is_that_of_the_group(self, world):
         said = world.run("dlq", "replays", "--help").stdout
@@ -226,13 +226,13 @@ class TestGroups:
         assert store.failure(group).standing(store.now()) == "acknowledged"
         assert "reopened" in world.run("dlq", "reopen", group).stdout
         assert store.failure(group).standing(store.now()) == "open"
-        assert "alerts resume in 2h" in world.run("dlq", "snooze", group, "--for", "2h").stdout
+        assert "snoozed for 2 h" in world.run("dlq", "snooze", group, "--for", "2h").stdout
         assert store.failure(group).standing(store.now()) == "snoozed"
         assert "reopened" in world.run("dlq", "snooze", group, "--for", "0").stdout
         assert store.failure(group).standing(store.now()) == "open"
         world.run("dlq", "note", group, "fixed in 1.4")
         assert store.failure(group).note == "fixed in 1.4"
-        assert "removed" in world.run("dlq", "note", group, "").stdout
+        assert "has no note any more" in world.run("dlq", "note", group, "").stdout
         assert store.failure(group).note == ""
 
     @pytest.mark.parametrize(
@@ -240,13 +240,13 @@ class TestGroups:
     )
     def test_there_is_none(self, world, words):
         world.dead_letters(1)
-        assert "group f0 does not exist" in world.run("dlq", *words, code=1).stderr
+        assert "group f0 does not exist" in world.run("dlq", *words, code=1).stdout
 
     def test_what_makes_no_sense(self, world):
         world.dead_letters(1)
         (group,) = [each["fingerprint"] for each in world.json("dlq", "groups")]
         assert "up to a year" in world.run("dlq", "snooze", group, "--for", "500d", code=2).stderr
-        assert "the limit is 2000" in world.run("dlq", "note", group, "x" * 2001, code=2).stderr
+        assert "at most 2000 are allowed" in world.run("dlq", "note", group, "x" * 2001, code=2).stderr
         assert world.app().store.audits() == []
 
 

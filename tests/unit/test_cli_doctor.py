@@ -220,9 +220,9 @@ def test_a_lost_dead_letter_is_rebuilt_and_written_down(busy):
     assert "1 dead letter was rebuilt from the failed task and its last attempt" in said
     assert busy.json("status")["counts"]["dead_letters"] == 2
     assert busy.json("status")["counts"]["DISCARDED"] == 0
-    (entry,) = [each for each in busy.json("audit") if each["action"] == "mend_books"]
-    assert "mend_books" not in before
-    assert entry["subject"] == "books"
+    (entry,) = [each for each in busy.json("audit") if each["action"] == "repair_counters"]
+    assert "repair_counters" not in before
+    assert entry["subject"] == "counters"
     assert "@" in entry["who"]
 
 

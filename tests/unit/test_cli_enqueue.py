@@ -56,7 +56,7 @@ def test_a_unique_key_that_is_taken(world):
     number = world.enqueue("flaky", "--unique-key", "once")
     again = world.json("enqueue", "jobs:app", "flaky", "--unique-key", "once")
 
-    assert again == {"id": number, "created": False, "task_type": "flaky", "queue": "default"}
+    assert again == {"task_id": number, "created": False, "task_type": "flaky", "queue": "default"}
     assert "nothing was added" in world.run("enqueue", "jobs:app", "flaky", "--unique-key", "once").stdout
 
 

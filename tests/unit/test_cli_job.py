@@ -238,7 +238,7 @@ class TestWhichJob:
         assert etl.json("job", "show", again["run_id"])["parent"] == first["run_id"]
         assert again["total_targets"] == first["failed_targets"] + first["deferred_targets"]
         etl.run("job", "run", "etl:items", "--limit", 10, code=1)
-        last = etl.json("job", "list")[0]["id"]
+        last = etl.json("job", "list")[0]["run_id"]
         assert etl.json("job", "run", "etl:items", "--resume", "last", code=1)["run_id"] == last
 
     def test_targets_that_cannot_be_had(self, etl):
@@ -293,18 +293,18 @@ class TestStopping:
         assert f"job listed is already running ({running['holder']})" in locked.stderr
         assert f"process {process.pid}" in running["holder"]
         assert (running["state"], running["exit_code"]) == ("running", None)
-        assert f"by {running['holder']}" in etl.run("job", "show", running["id"]).stdout
-        assert re.search(rf"job listed is running, started .*: run {running['id']}", status)
+        assert f"by {running['holder']}" in etl.run("job", "show", running["run_id"]).stdout
+        assert re.search(rf"job listed is running, started .*: run {running['run_id']}", status)
 
         process.kill()
         process.wait()
         (died,) = etl.json("job", "list")
-        shown = etl.run("job", "show", died["id"]).stdout
+        shown = etl.run("job", "show", died["run_id"]).stdout
         assert (died["state"], died["holder"]) == ("died", None)
-        assert f"job listed died: outlast job show {died['id']}" in etl.run("status").stdout
-        assert f"to run the rest: outlast job run MODULE:JOB --resume {died['id']}" in shown
+        assert f"job listed died: outlast job show {died['run_id']}" in etl.run("status").stdout
+        assert f"to run the rest: outlast job run MODULE:JOB --resume {died['run_id']}" in shown
         (etl.folder / "go").touch()
-        assert etl.json("job", "run", "etl:listed", "--resume", died["id"])["exit_code"] == 0
+        assert etl.json("job", "run", "etl:listed", "--resume", died["run_id"])["exit_code"] == 0
         assert etl.json("status")["jobs"] == []
 
 

@@ -70,16 +70,16 @@ def test_runs_are_listed_newest_first(etl):
     third = run_of(etl, "etl:items", "--only-failed", first, code=1)
     text, data = etl.run("job", "list").stdout.splitlines(), etl.json("job", "list")
 
-    assert [row["id"] for row in data] == [third, second, first]
+    assert [row["run_id"] for row in data] == [third, second, first]
     assert [row["parent"] for row in data] == [first, None, None]
     assert (data[2]["job"], data[2]["entity"], data[2]["env"], data[2]["state"]) == ("items", "item", "local", "done")
     assert (data[2]["total"], data[2]["success_targets"], data[2]["failed_targets"]) == (20, 16, 3)
     assert (data[2]["deferred_targets"], data[2]["exit_code"], data[2]["failure_rate"]) == (1, 1, 0.2)
     assert data[2]["duration"] > 0
-    assert text[0].split() == ["RUN", "JOB", "STATE", "EXIT", "STARTED", "TOOK", "FAILED"]
+    assert text[0].split() == ["RUN", "JOB", "STATE", "EXIT", "STARTED", "TOOK", "FAILED"]  # no room for ENTITY
     assert text[3].startswith(f"{first}  items  done      1")
     assert "20.0%, 3 of 20" in text[3]
-    assert [row["id"] for row in etl.json("job", "list", "--job", "items", "--limit", 1)] == [third]
+    assert [row["run_id"] for row in etl.json("job", "list", "--job", "items", "--limit", 1)] == [third]
     assert max(map(len, text)) <= 80
 
 
@@ -88,7 +88,7 @@ def test_with_room_the_entity_is_told_too(etl, monkeypatch):
     run_of(etl, "etl:items", code=1)
     text = etl.run("job", "list").stdout
 
-    assert text.split()[2] == "ENTITY"
+    assert text.split()[6] == "ENTITY"
     assert "20.0%, 3 of 20, 1 deferred" in text
 
 
@@ -107,7 +107,7 @@ def test_the_last_run_is_called_last(etl):
         assert result.stderr == "Error: there is no run yet\n  outlast job run MODULE:JOB starts one\n"
     run_of(etl, "etl:tags")
     second = run_of(etl, "etl:items", code=1)
-    assert etl.json("job", "show", "last")["id"] == second
+    assert etl.json("job", "show", "last")["run_id"] == second
     found = etl.json("job", "failures", "last")
     assert (found["run"], len(found["targets"])) == (second, 4)
     third = run_of(etl, "etl:tags")
@@ -187,7 +187,7 @@ def test_a_run_that_nobody_holds_has_died(etl):
     assert "its process died" in text
     assert text.splitlines()[-1] == "to run the rest: outlast job run MODULE:JOB --resume 20200101T000000-a"
     assert "job items died: outlast job show 20200101T000000-a" in etl.run("status").stdout
-    assert [row["id"] for row in etl.json("status")["jobs"]] == ["20200101T000000-a"]
+    assert [row["run_id"] for row in etl.json("status")["jobs"]] == ["20200101T000000-a"]
 
 
 def test_only_the_newest_run_of_a_held_job_is_running(etl):
@@ -197,7 +197,7 @@ def test_only_the_newest_run_of_a_held_job_is_running(etl):
         store.add_run(run, "items", "item", "local", None if run == "a" else "a")
     lock = store.lock_job("items", "here, process 7")
     try:
-        assert [(row["id"], row["state"]) for row in etl.json("job", "list", "--job", "items")] == [
+        assert [(row["run_id"], row["state"]) for row in etl.json("job", "list", "--job", "items")] == [
             ("b", "running"), ("a", "died"),
         ]  # fmt: skip
         assert etl.json("job", "show", "a")["state"] == "died"

@@ -95,25 +95,36 @@ class TestQueues:
 
     def test_pause_and_resume(self, world):
         world.enqueue("mail", "to=me")
-        assert world.run("queues", "pause", "mail", "new").stdout == (
-            "queue mail: paused\nqueue new: paused; it has no tasks yet\n"
+        assert world.run("queues", "pause", "mail", "later", "--new").stdout == (
+            "queue mail is paused: running tasks continue\n"
+            "queue later is paused; it has no tasks yet: running tasks continue\n"
         )
         world.drain()
         assert not (world.folder / "mailed").exists()
-        assert world.run("queues", "resume", "mail").stdout == "queue mail: resumed\n"
-        assert world.run("queues", "resume", "mail").stdout == "queue mail: was not paused\n"
+        assert world.run("queues", "resume", "mail").stdout == "queue mail is resumed\n"
+        assert world.run("queues", "resume", "mail").stdout == "queue mail was not paused\n"
         world.drain()
         assert (world.folder / "mailed").exists()
 
+    def test_pause_of_a_queue_that_nobody_knows(self, world):
+        world.run("db", "init", "--url", "sqlite:///outlast.db")
+        result = world.run("queues", "pause", "nosuch", code=1)
+
+        assert result.output == (
+            "queue nosuch has no tasks and no worker; check the name, or give new (--new) to pause it in advance\n"
+        )
+        assert world.json("queues", "list") == []
+        assert world.run("queues", "pause", "mail", "--app", "jobs:app").stdout.startswith("queue mail is paused")
+
     def test_resume_of_a_queue_that_nobody_knows(self, world):
         world.enqueue("mail", "to=me")
-        world.run("queues", "pause", "empty")
+        world.run("queues", "pause", "empty", "--new")
         result = world.run("queues", "resume", "nosuch", "mail", "empty", code=1)
 
         assert result.stdout == (
-            "queue nosuch: is not paused and has no tasks; check the name\n"
-            "queue mail: was not paused\n"
-            "queue empty: resumed\n"
+            "queue nosuch is not paused and has no tasks; check the name\n"
+            "queue mail was not paused\n"
+            "queue empty is resumed\n"
         )
         assert [row["name"] for row in world.json("queues", "list")] == ["mail"]
         world.run("queues", "resume", "empty", code=1)

@@ -10,7 +10,11 @@ from outlast.cli import cli
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text("utf-8")
 SECTIONS = {part.partition("\n")[0]: part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]}
-SHARED = {"(#which-store)": "Which store", "(#which-dead-letters)": "Which dead letters"}
+SHARED = {
+    "(#which-store)": "Which store",
+    "(#which-dead-letters)": "Which dead letters",
+    "(#changes-by-hand)": "Changes by hand",
+}
 
 
 def commands(group=cli, path="outlast"):

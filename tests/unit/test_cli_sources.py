@@ -38,7 +38,7 @@ class TestAdd:
         assert {source["profile"] for source in book.json("sources", "list")} == {"blog"}
 
     def test_json_and_names(self, book):
-        assert book.json("sources", "add", FEED, "--name", "News") == [{"id": 1, "created": True, "url": FEED}]
+        assert book.json("sources", "add", FEED, "--name", "News") == [{"source_id": 1, "created": True, "url": FEED}]
         assert book.json("sources", "add", FEED)[0]["created"] is False
         assert book.json("sources", "show", 1)["name"] == "News"
 
@@ -182,7 +182,7 @@ class TestShow:
     def test_no_such_source(self, book, word):
         result = book.run("sources", "show", word, code=1)
 
-        problem = f"source {word} does not exist" if word.isdecimal() else f"{word}: no source has that URL"
+        problem = f"source {word} does not exist" if word.isdecimal() else f"source {word}: no source has that URL"
         assert result.stderr.startswith(f"Error: {problem}\n")
         assert "outlast sources list shows the sources" in result.stderr
 
@@ -196,38 +196,48 @@ class TestShow:
 class TestByHand:
     def test_disable_and_enable(self, book):
         book.run("sources", "add", FEED, "https://other.example.com/")
-        result = book.run("sources", "disable", 1, 7, FEED, "--reason", "moved \x1b[2Jaway", code=1)
+        result = book.run("sources", "disable", 1, 7, FEED, "--why", "moved \x1b[2Jaway", code=1)
         told = result.stdout.splitlines()
 
-        assert told[0] == "source 1: disabled, was healthy; to enable it: outlast sources enable 1"
+        assert (
+            told[0]
+            == "source 1 is disabled, was healthy; it is not polled until it is enabled; outlast sources enable 1"
+        )
         assert told[1].startswith("source 7 does not exist")
-        assert told[2].startswith("source 1: disabled, was disabled")
+        assert told[2].startswith("source 1 is disabled, was disabled")
         assert result.stderr == ""
         shown = book.run("sources", "show", 1).stdout
         assert "by hand" in shown
         assert "never: it was disabled by hand; outlast sources enable 1" in shown
         assert (
-            "disabled by hand; to enable it: outlast sources enable 1" in book.run("sources", "probe", 1, code=1).stdout
+            "disabled by hand and is not polled until it is enabled; outlast sources enable 1"
+            in book.run("sources", "probe", 1, code=1).stdout
         )
-        assert "source 1: healthy, was disabled" in book.run("sources", "enable", 1).stdout
-        assert "source 1: healthy already" in book.run("sources", "enable", 1).stdout
+        assert "source 1 is enabled, was disabled" in book.run("sources", "enable", 1).stdout
+        assert "source 1 is enabled: its failures are cleared" in book.run("sources", "enable", 1).stdout
         assert [source["state"] for source in book.json("sources", "list")] == ["healthy", "healthy"]
 
     def test_probe(self, book):
         book.run("sources", "add", FEED)
         failed(book, 5)
         assert book.json("sources", "show", 1)["not_before"] is not None
-        assert book.run("sources", "probe", FEED).stdout == "source 1: will be polled in the next cycle\n"
+        assert (
+            book.run("sources", "probe", FEED).stdout
+            == "source 1 is polled in the next cycle; this needs a running monitor\n"
+        )
         assert book.json("sources", "show", 1)["not_before"] is None
 
     def test_remove_asks(self, book):
         book.run("sources", "add", f"https://me:{SECRET}@example.com/", "https://other.example.com/")
         result = book.run("sources", "remove", 1, 2, code=1, text="n\n")
-        assert "Remove source 1 (https://***@example.com/), source 2 (https://other.example.com/)" in result.output
+        assert (
+            "Remove it with its history for good? source 1 (https://***@example.com/), source 2 (https://other.example.com/)"
+            in result.output
+        )
         assert SECRET not in result.output
         assert len(book.json("sources", "list")) == 2
         book.run("sources", "remove", 1, text="y\n")
-        assert book.run("sources", "remove", 2, 2, "--yes").stdout == "source 2: removed\n"
+        assert book.run("sources", "remove", 2, 2, "--yes").stdout == "source 2 was removed\n"
         assert book.json("sources", "list") == []
 
     def test_remove_removes_nothing_where_one_is_unknown(self, book):

@@ -66,7 +66,11 @@ def rows_of(text):
     lines = text.splitlines()
     start = next(number for number, line in enumerate(lines) if re.match(r"[A-Z]{2,}  ", line))
     places = [match.start() for match in re.finditer(r"\S+(?: \S+)*", lines[start])]
-    return lines[start], places, [line for line in lines[start + 1 :] if line and "there may be more" not in line]
+    return (
+        lines[start],
+        places,
+        [line for line in lines[start + 1 :] if line and not re.match("there may|no room", line)],
+    )
 
 
 @pytest.mark.parametrize("columns", [80, 200, None])

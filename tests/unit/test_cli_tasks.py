@@ -178,23 +178,27 @@ def test_numbers_that_are_none(world, number):
 def test_cancel(world):
     for _ in range(3):
         world.enqueue("flaky")
-    assert world.run("tasks", "cancel", 1, 2).stdout == "task 1: cancelled\ntask 2: cancelled\n"
+    assert world.run("tasks", "cancel", 1, 2).stdout == "task 1 was cancelled\ntask 2 was cancelled\n"
     result = world.run("tasks", "cancel", 2, 3, 9, code=1)
 
-    assert result.stdout == "task 2: is CANCELLED, not changed\ntask 3: cancelled\ntask 9: does not exist\n"
+    assert result.stdout == (
+        "task 2 is cancelled and was not changed: only a waiting task can be cancelled\n"
+        "task 3 was cancelled\n"
+        "task 9 does not exist: finished tasks are pruned after a while; outlast tasks list shows the tasks\n"
+    )
 
 
-def test_retry_makes_waiting_tasks_due(world):
+def test_run_now_makes_waiting_tasks_due(world):
     number = world.enqueue("flaky", "--delay", "2h")
-    assert world.run("tasks", "retry", number).stdout == f"task {number}: due now\n"
+    assert world.run("tasks", "run-now", number).stdout == f"task {number} is due now\n"
     world.drain()
     assert world.json("tasks", "show", number)["retry_count"] == 1
 
 
-def test_retry_of_a_failed_task_leads_to_its_dead_letter(world):
+def test_run_now_of_a_failed_task_leads_to_its_dead_letter(world):
     world.dead_letters(1)
 
-    assert "replay its dead letter" in world.run("tasks", "retry", 1, code=1).stdout
+    assert "replay its dead letter" in world.run("tasks", "run-now", 1, code=1).stdout
 
 
 def test_a_payload_that_is_no_json_is_shown_as_text(world):

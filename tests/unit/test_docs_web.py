@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from outlast.operations import MAX_SELECTED, NAME
+from outlast.operations.table import OPERATIONS
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, MOST_COUNTED
-from outlast.web import dashboard, endpoints, filters, forms, headers, live, routing, server
+from outlast.web import dashboard, endpoints, forms, headers, live, routing, server
 from outlast.web.access import token_access
 from outlast.web.access.sign_in import LINK_PATH
+from outlast.web.openapi import OPENAPI_PATH
 from outlast.web.rendering import EVENTS, METRICS, SIGN_IN, SIGN_OUT, STATIC
 from outlast.web.server import Server, serve
-from outlast.web.site import ACTIONS, PAGES
+from outlast.web.site import PAGES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "web.md").read_text("utf-8")
 
@@ -22,22 +25,26 @@ def test_pages():
 
 
 def test_filters():
-    """What the code of a page takes from the query stands in its row."""
+    """The query parameters of a page stand in its row."""
+    rows = {
+        page.name: next(line for line in _section("Pages").splitlines() if f"| `{page.path}` |" in line)
+        for page in PAGES
+    }
     for page in PAGES:
-        row = next(line for line in _section("Pages").splitlines() if f"| `{page.path}` |" in line)
-        source = inspect.getsource(page.read)
-        asked = set(re.findall(r'(?:query|asked\.query)(?:\.get\(|, )"(\w+)"', source))
-        assert asked <= set(re.findall(r"`(\w+)`", row.split("|")[4])), page.name
+        cell = rows[page.name].split("|")[4]
+        shown = rows["dead_letters"].split("|")[4] if "those of Dead letters" in cell else cell
+        asked = {each.name for each in page.parameters if f"{{{each.name}}}" not in page.path}
+        assert asked - {"stayed"} <= set(re.findall(r"`(\w+)`", shown)), page.name
 
 
 def test_actions():
-    assert sorted(_column("Actions", 2)) == sorted(action.path for action in ACTIONS)
+    assert sorted(_column("Actions", 2)) == sorted(action.path for action in OPERATIONS)
 
 
 def test_other_paths():
     named = {path.partition("?")[0] for path in _column("Other paths", 1)}
 
-    assert named == {EVENTS, METRICS, STATIC, LINK_PATH, SIGN_IN, SIGN_OUT}
+    assert named == {OPENAPI_PATH, EVENTS, METRICS, STATIC, LINK_PATH, SIGN_IN, SIGN_OUT}
 
 
 def test_headers():
@@ -66,7 +73,7 @@ def test_variables():
     [
         f"no more than {MAX_ROWS_SCANNED:,} rows",
         f"not counted beyond {MOST_COUNTED:,}",
-        f"up to {filters.MAX_SELECTED} times",
+        f"up to {MAX_SELECTED} times",
         f"It lasts {token_access.SESSION_SECONDS / 3600:g} hours",
         f"of {token_access._MAX_SESSIONS:,} at once",
         f"has {token_access.MIN_TOKEN_CHARS} characters at least",
@@ -74,7 +81,7 @@ def test_variables():
         f"| {forms.MAX_FORM_BYTES // 1024**2} MiB, 16 KiB, within {forms._READ_TIMEOUT:g} s |",
         f"| {routing.MAX_PATH_BYTES:,} and {routing.MAX_QUERY_BYTES:,} bytes |",
         f"| {routing._MAX_QUERY_FIELDS}, {forms._MAX_FORM_FIELDS:,} |",
-        f"| {filters._MAX_TEXT_CHARS} characters |",
+        f"| {NAME.schema['maxLength']} characters |",
         f"| {endpoints._THREADS}; the others wait |",
         f"| connections | {server._MAX_CONNECTIONS}; one more closes",
         f"| {server._CLIENT_SECONDS:g} s for the head, {server._CLIENT_SECONDS:g} s between two parts of the body |",

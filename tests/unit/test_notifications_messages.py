@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.decide.decision import AlertKind
+from outlast.errors import ConfigError
 from outlast.observe.channels import slack_payload
-from outlast.observe.messages import TEXT_LIMIT, TITLE_LIMIT, Message, compose
+from outlast.observe.messages import TEXT_LIMIT, TITLE_LIMIT, Message, check_dashboard_url, compose
 from outlast.ports.source_rows import Alert
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
@@ -31,7 +32,39 @@ def alert(number=1, kind=AlertKind.FIRST, state="disabled", title="a feed is dis
 def test_a_title_says_what_kind_of_news_it_is(kind, title):
     """Pitfall 64: first, changed, reminder, recovered."""
     one = alert(kind=kind)
-    assert compose([one]) == [(Message(title, "403 Forbidden", (kind,), (one,)), (one,))]
+    text = "403 Forbidden\nAlert 1, 2030-01-01 00:00:00 UTC. Command: outlast sources show 1"
+    assert compose([one]) == [(Message(title, text, (kind,), (one,), ("",)), (one,))]
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "command"),
+    [
+        ("source:12", "/sources/12", "outlast sources show 12"),
+        ("group:f1", "/failures/f1", "outlast dlq list --group f1"),
+        ("growth:f1", "/failures/f1", "outlast dlq list --group f1"),
+        ("age:dead_letters", "/dead-letters", "outlast dlq groups"),
+        ("job:night ly", "/jobs?job=night%20ly", "outlast job list"),
+        ("outage:feed", "/sources", "outlast sources list"),
+        ("cooldown:api.test", "/waits", "outlast status"),
+        ("something new", "/", "outlast status"),
+    ],
+)
+def test_an_alert_links_to_the_page_about_it_and_names_the_command(key, path, command):
+    one = alert()._replace(key=key)
+    ((message, _),) = compose([one], dashboard="https://ops.test/outlast")
+    assert message.text.splitlines()[1:] == [
+        f"Alert 1, 2030-01-01 00:00:00 UTC. Command: {command}",
+        f"https://ops.test/outlast{path}",
+    ]
+    digest, _ = compose([one] * 4, dashboard="https://ops.test/outlast")[0]
+    assert digest.text.splitlines()[0].endswith(f" https://ops.test/outlast{path}")
+    assert digest.pages == (f"https://ops.test/outlast{path}",) * 4
+
+
+@pytest.mark.parametrize("url", ["ops.example.com", "ftp://ops.test", "https://", "https://ops.test/?a=1"])
+def test_the_url_of_the_dashboard_is_checked(url):
+    with pytest.raises(ConfigError, match="dashboard_url"):
+        check_dashboard_url(url)
 
 
 @pytest.mark.parametrize(

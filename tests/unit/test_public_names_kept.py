@@ -22,7 +22,7 @@ from outlast.cli import cli
 ROOT = Path(__file__).resolve().parents[2]
 CHANGELOG = ROOT / "CHANGELOG.md"
 RECORDED = Path(__file__).resolve().parent.parent / "data" / "public_names.txt"
-MODULES = ("errors", "events", "worker", "health", "http", "testing", "engines.celery", "jobs.etl", "web")
+MODULES = ("errors", "events", "worker", "health", "http", "testing", "engines.celery", "jobs.etl", "simulate", "web")
 NOT_RECORDED = ("stores.postgres.store",)
 """Published for its constructor; its methods are those of the store port, which is not public."""
 HANDLES = ("tasks", "dead_letters", "sources")

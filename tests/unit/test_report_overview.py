@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.ports.read_rows import Change, FlowEvent, FlowPoint, Pulse
-from outlast.report.flow import event_count, failed_attempts, failures_by_category, flow_of, is_new_store
+from outlast.report.flow import event_count, failed_attempts, failures_by_category, flow_of
 from outlast.report.overview import badges, compact, headline, points, recent_changes
 from outlast.report.text_format import CATEGORIES
 
@@ -46,6 +46,12 @@ def pulse(**more):
 
 def group(name="fetch_page", category="rate_limit", text="HTTP 429", subject="f1", minutes=5):
     return Change(before(minutes), "group", subject, name, "", category, text)
+
+
+def test_changes_with_the_same_sentence_share_a_line_with_the_newest_time():
+    runs = [Change(before(n), "run", f"r{n}", "nightly", "running", "done 0", "") for n in (9, 2, 5)]
+    (line,) = recent_changes(pulse(changes=tuple(runs)))
+    assert (line.times, line.at, line.params) == (3, before(2), {"run": "r2"})
 
 
 HEADLINES = [
@@ -306,24 +312,3 @@ def test_badges_are_short(number, text):
 @given(st.integers(0, 10**9))
 def test_no_badge_is_longer_than_five_characters(number):
     assert len(compact(number)) <= 5
-
-
-def at(minutes, event=F.ENQUEUED, n=7):
-    return FlowPoint(before(minutes), event, "", n)
-
-
-@pytest.mark.parametrize(
-    ("newest", "flow", "young"),
-    [
-        (0, (), True),
-        (7, (at(1),), True),
-        (7, (at(29), at(1)), True),
-        (7, (at(31), at(1)), False),
-        (7, (), False),
-        (1000, (at(1),), False),
-        (14, (at(1), at(1, F.DONE)), True),
-    ],
-    ids=["nothing yet", "a minute", "29 minutes", "31 minutes", "silence", "after a silence", "half of all"],
-)
-def test_books_are_young_for_half_an_hour(newest, flow, young):
-    assert is_new_store(pulse(newest_task=newest, flow=flow)) is young

@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 15, 12, 0, 30, tzinfo=UTC)
 def replay(**more):
     values = {
         "id": 3,
-        "which": DeadLetterFilter(category="rate_limit", task_type="fetch"),
+        "filters": DeadLetterFilter(category="rate_limit", task_type="fetch"),
         "canary": True,
         "rate": 10.0,
         "state": ReplayState.RUNNING,

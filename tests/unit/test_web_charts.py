@@ -17,7 +17,7 @@ def steps(number, step=120.0):
 
 
 def series(counts, label="done"):
-    return Series(label, "", False, label, ("task", "tasks"), counts, "tasks", {})
+    return Series(label, False, label, ("task", "tasks"), counts, "tasks", {})
 
 
 def test_bars_are_drawn_to_scale_and_stacked():
@@ -103,11 +103,11 @@ def test_a_sparkline_is_as_high_as_its_highest_bar(counts):
         assert all(0 <= bar.y <= 90 and bar.x + bar.width <= 100.01 for bar in drawn.bars)
 
 
-def test_categories_have_a_colour_letters_and_a_list_behind_them():
+def test_categories_have_a_colour_and_a_list_behind_them():
     network, data, strange = category_series({"network": [1], "data": [2], "of_tomorrow": [3]})
-    assert (network.look, network.code, network.hatched) == ("network", "NE", False)
-    assert (data.look, data.code, data.hatched) == ("data", "DA", True)
-    assert (strange.look, strange.code, strange.params) == ("none", "??", {"category": "of_tomorrow"})
+    assert (network.look, network.hatched) == ("network", False)
+    assert (data.look, data.hatched) == ("data", True)
+    assert (strange.look, strange.params) == ("none", {"category": "of_tomorrow"})
     assert network.page == "failures"
 
 

@@ -169,7 +169,7 @@ def test_one_shows_why_and_no_secret(world):
     assert f"&#34;number&#34;: {BIG}" in page
     assert "<script>x" not in page
     assert SECRET not in page + str(data)
-    assert data["letter"]["id"] == str(letter)
+    assert data["dead_letter"]["id"] == str(letter)
     assert data["history"]["attempts"][0]["rule"] == data["rule"]
     assert data["why"]
 
@@ -182,7 +182,7 @@ def test_one_that_is_not_there(world):
 
 def test_one_is_replayed(world):
     (letter,) = world.fail("a")
-    task = world.app.dead_letters.show(letter).letter.original_task_id
+    task = world.app.dead_letters.show(letter).dead_letter.original_task_id
     answer = world.post(f"/dead-letters/{letter}/replay")
 
     assert (answer.status_code, answer.headers["location"]) == (303, f"/tasks/{task}")
@@ -212,7 +212,7 @@ def test_many_are_replayed_and_those_that_stay_are_linked(world):
     taken = [letter for letter in world.fail("c", unique_key="k") if letter not in free]
     world.scrape.enqueue(url="other", unique_key="k")
     gone = free[0] - 1
-    form = {"number": [str(each) for each in [*free, *taken, gone]], "back": "task=scrape&text=no+good"}
+    form = {"dead_letter_id": [str(each) for each in [*free, *taken, gone]], "back": "task=scrape&text=no+good"}
     answer = world.post("/dead-letters/replay", **form)
     to = urlsplit(answer.headers["location"])
 
@@ -227,7 +227,9 @@ def test_many_are_replayed_and_those_that_stay_are_linked(world):
 
 def test_many_are_discarded_by_a_program(world):
     letters = world.fail("a", "b", "c")
-    answer = world.client.post("/api/dead-letters/discard", json={"number": [str(each) for each in letters[:2]]}).json()
+    answer = world.client.post(
+        "/api/dead-letters/discard", json={"dead_letter_id": [str(each) for each in letters[:2]]}
+    ).json()
 
     assert answer["ok"]
     assert answer["message"] == "2 discarded"
@@ -238,18 +240,20 @@ def test_many_are_discarded_by_a_program(world):
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ([], "no dead letter was selected"),
-        (["x"], "is not the number of a dead letter"),
-        (["-1"], "is not the number of a dead letter"),
-        (["1e3"], "is not the number of a dead letter"),
-        ([str(2**63)], "is not the number of a dead letter"),
-        ([str(number) for number in range(1, 502)], "501 dead letters are selected; select at most 500"),
+        ([], "no dead letter id was given"),
+        (["x"], "must be a row number"),
+        (["-1"], "must be a row number"),
+        (["1e3"], "must be a row number"),
+        ([str(2**63)], "must be a row number"),
+        ([str(number) for number in range(1, 502)], "501 values of dead letter id are given; at most 500"),
     ],
 )
 def test_choices_that_cannot_be_used(steady, numbers, said):
     (letter,) = steady.listed()
     for verb in ("replay", "discard"):
-        answer = steady.post(f"/dead-letters/{verb}", number=[*numbers, *([str(letter)] if numbers else [])][:501])
+        answer = steady.post(
+            f"/dead-letters/{verb}", dead_letter_id=[*numbers, *([str(letter)] if numbers else [])][:501]
+        )
         assert answer.status_code == 400
         assert said in answer.text
     assert steady.listed() == [letter]
@@ -258,7 +262,7 @@ def test_choices_that_cannot_be_used(steady, numbers, said):
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "a=b&stayed=1", "\r\nSet-Cookie: a=b"])
 def test_the_way_back_leads_nowhere_else(world, back):
     (letter,) = world.fail("a")
-    answer = world.post("/dead-letters/discard", number=str(letter), back=back)
+    answer = world.post("/dead-letters/discard", dead_letter_id=str(letter), back=back)
     assert answer.headers["location"] == "/dead-letters"
     assert "a=b" not in answer.headers.get("set-cookie", "")
 
@@ -270,7 +274,7 @@ def test_who_may_only_look_sees_no_buttons(world):
 
     assert "Replay selected" not in pages
     assert 'method="post"' not in pages
-    assert world.post("/dead-letters/discard", number=str(letter)).status_code == 403
+    assert world.post("/dead-letters/discard", dead_letter_id=str(letter)).status_code == 403
     assert world.listed() == [letter]
 
 

@@ -93,7 +93,7 @@ def test_groups_can_be_narrowed(client, query, tasks):
     assert set(listed(client, query)) == tasks
     page = client.get(f"/failures{query}")
     assert page.status_code == 200
-    assert {task for task in ("fetch", "load", "parse") if f"</span> {task}</a>" in page.text} == tasks
+    assert {task for task in ("fetch", "load", "parse") if f" in {task}</a>" in page.text} == tasks
 
 
 def test_the_largest_come_first_when_asked_for(client):
@@ -107,7 +107,7 @@ def test_a_group_tells_how_often_and_since_when(client):
     assert group["first_seen"] <= group["last_seen"]
 
 
-@pytest.mark.parametrize("query", ["?category=nonsense", "?order=random", "?text=" + "x" * 300])
+@pytest.mark.parametrize("query", ["?category=nonsense", "?order=random", "?dead=perhaps", "?text=" + "x" * 300])
 def test_what_cannot_narrow_is_refused(client, query):
     assert client.get(f"/failures{query}").status_code == 400
     assert client.get(f"/api/failures{query}").status_code == 400
@@ -164,7 +164,6 @@ def test_no_secret_and_no_markup_gets_onto_a_page(client):
         ("?range=1h", "overview"),
         ("?range=24h", "page"),
         ("?range=7d", "page"),
-        ("?range=nonsense", "overview-10m"),
     ],
 )
 def test_the_overview_shows_every_range(client, query, view):

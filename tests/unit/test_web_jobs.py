@@ -42,11 +42,11 @@ class TestRuns:
         job = items_job(app, bad={1, 2, 3})
         summary = job.run(range(10))
         (row,) = site.get("/api/jobs").json()["rows"]
-        assert (row["id"], row["verdict"], row["exit_code"], row["total"]) == (summary.run_id, "failed", 1, 10)
+        assert (row["run_id"], row["verdict"], row["exit_code"], row["total"]) == (summary.run_id, "failed", 1, 10)
         assert row["counts"]["failed_targets"] == 3
         assert row["failure_rate"] == 0.3
         assert row["reasons"] == ["3 of 10 targets failed (at most 10 % allowed)"]
-        assert row["seconds"] >= 0
+        assert row["duration"] >= 0
         page = site.get("/jobs").text
         assert "3 of 10 targets failed (at most 10 % allowed)" in page
         assert f'href="/jobs/{summary.run_id}"' in page
@@ -57,7 +57,7 @@ class TestRuns:
         seen, before = [], ""
         while before is not None:
             answer = site.get(f"/api/jobs?before={before}" if before else "/api/jobs").json()
-            seen += [row["id"] for row in answer["rows"]]
+            seen += [row["run_id"] for row in answer["rows"]]
             before = answer["next"]
         assert seen == [f"r{number:03}" for number in reversed(range(70))]
         assert {row["job"] for row in site.get("/api/jobs?job=odd").json()["rows"]} == {"odd"}
@@ -67,7 +67,7 @@ class TestRuns:
         app.store.add_run("r1", "items", None, "test", None)
         app.store.add_run("r2", "items", None, "test", None)
         lock = app.store.lock_job("items", "host, process 1")
-        states = {row["id"]: row["state"] for row in site.get("/api/jobs").json()["rows"]}
+        states = {row["run_id"]: row["state"] for row in site.get("/api/jobs").json()["rows"]}
         assert states == {"r2": "running", "r1": "died"}
         assert site.get("/api/jobs/r2").json()["holder"] == "host, process 1"
         assert site.get("/api/jobs/r1").json()["holder"] is None
@@ -286,7 +286,7 @@ class TestManyTargets:
         assert twin.json()["names"] == ["sync api_key=***"]
         key = re.search(r'<option value="(#[0-9a-f]{32})"', page.text)[1]
         chosen = site.get("/api/jobs", params={"job": key})
-        assert [row["id"] for row in chosen.json()["rows"]] == [run]
+        assert [row["run_id"] for row in chosen.json()["rows"]] == [run]
         assert chosen.json()["job"] == key
         assert site.get("/api/jobs", params={"job": "#nosuch"}).json()["rows"] == []
 

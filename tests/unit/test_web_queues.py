@@ -97,11 +97,12 @@ def test_a_queue_is_paused_and_resumed_whatever_its_name(world):
 
 
 def test_a_queue_that_nobody_used_yet_is_paused_by_its_name(world):
-    assert world.post("/queues/pause", name="  later ").status_code == 303
+    assert world.post("/queues/pause", queue="  later ").status_code == 404
+    assert world.post("/queues/pause", queue="  later ", new="yes").status_code == 303
     assert world.paused() == {"later"}
     assert "it has no tasks yet" in world.page()
     for name in ("", "  ", "x" * 201):
-        assert world.post("/queues/pause", name=name).status_code == 400
+        assert world.post("/queues/pause", queue=name).status_code == 400
     assert world.post("/queues/pause").status_code == 400
     assert world.paused() == {"later"}
 

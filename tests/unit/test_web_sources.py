@@ -151,8 +151,8 @@ class TestOne:
 class TestByHand:
     def test_disabled_and_enabled(self, app, site):
         (number,) = add(app, 1)
-        page = site.post(f"/sources/{number}/disable", data={"reason": "moved  away"})
-        assert f"Source {number} is disabled, was healthy" in page.text
+        page = site.post(f"/sources/{number}/disable", data={"why": "moved  away"})
+        assert f"source {number} is disabled, was healthy" in page.text
         source = app.sources.get(number)
         assert (source.state, source.health.disabled_by) == (SourceState.DISABLED, "hand")
         assert "moved away" in str(app.sources.history(number, 1))
@@ -166,7 +166,7 @@ class TestByHand:
         app.store.change_sources(
             {number: (None, lambda source, _: SourceChange(source._replace(next_poll_at=later, not_before=later)))}
         )
-        page = site.post(f"/sources/{number}/probe", data={"from": "list"})
+        page = site.post(f"/sources/{number}/probe", data={"back": ""})
         assert page.url.path == "/sources"
         assert "is polled in the next cycle" in page.text
         source = app.sources.get(number)
@@ -182,7 +182,7 @@ class TestByHand:
 
     def test_a_reason_that_is_too_long(self, app, site):
         (number,) = add(app, 1)
-        assert site.post(f"/sources/{number}/disable", data={"reason": "x" * 301}).status_code == 400
+        assert site.post(f"/sources/{number}/disable", data={"why": "x" * 501}).status_code == 400
         assert app.sources.get(number).is_active
 
 

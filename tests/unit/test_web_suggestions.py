@@ -113,5 +113,5 @@ def test_nothing_has_failed(tmp_path):
     app = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}")
     app.create_schema()
     with TestClient(dashboard(app, auth=lambda _: "reader"), base_url="http://localhost") as client:
-        assert "No rule is missing." in client.get("/suggestions").text
+        assert "No suggestions." in client.get("/suggestions").text
     app.close()

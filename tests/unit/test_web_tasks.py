@@ -118,13 +118,13 @@ def test_a_task_that_waits_for_its_time(world):
     assert "only waiting" in page
 
 
-def test_a_task_is_hurried_and_cancelled(world):
+def test_a_task_is_run_now_and_cancelled(world):
     number = world.enqueue(delay=3600)
-    hurried = world.post(f"/tasks/{number}/run-now")
-    assert (hurried.status_code, hurried.headers["location"]) == (303, f"/tasks/{number}")
+    made = world.post(f"/tasks/{number}/run-now")
+    assert (made.status_code, made.headers["location"]) == (303, f"/tasks/{number}")
     assert "is due now" in (page := world.page(number))
     assert "Run now" not in page
-    assert world.client.post(f"/api/tasks/{number}/cancel").json()["outcome"] == "cancelled"
+    assert world.client.post(f"/api/tasks/{number}/cancel").json()["status"] == "CANCELLED"
     assert world.store.get(number).status == "CANCELLED"
 
     left = world.client.post(f"/api/tasks/{number}/cancel").json()
@@ -177,10 +177,10 @@ def test_a_dead_task_leads_to_its_letter_and_is_replayed_from_here(world):
     letters = {letter.original_task_id: letter.id for letter in world.app.dead_letters.list()}
 
     for number in numbers:
-        assert world.data(number)["letter"] == letters[number]
+        assert world.data(number)["dead_letter_id"] == letters[number]
         assert f'href="/dead-letters/{letters[number]}"' in world.page(number)
     assert world.post(f"/dead-letters/{letters[numbers[1]]}/replay").status_code == 303
-    assert world.data(numbers[1])["letter"] is None
+    assert world.data(numbers[1])["dead_letter_id"] is None
     assert "fail" in world.kinds(numbers[1])
     assert world.data(numbers[1])["history"]["task"]["replays"] == 1
 

@@ -93,7 +93,7 @@ def test_only_what_was_counted_is_replayed(world):
     page = world.get("/replays/new")
     before = re.search(r'name="before" value="(\d+)"', page)[1]
     world.fail(1)
-    answer = world.post("/replays/begin", all="1", before=before, canary="1", rate="30/min", why="the page is back")
+    answer = world.post("/replays/start", all="1", before=before, canary="1", rate="30/min", why="the page is back")
     assert answer.headers["location"] == "/replays/1"
     (replay,) = world.app.store.replay_runs()
     assert (replay.total, replay.canary, replay.rate, replay.reason) == (2, True, 0.5, "the page is back")
@@ -102,25 +102,25 @@ def test_only_what_was_counted_is_replayed(world):
 
 def test_a_rate_that_is_none_is_shown_again_with_what_was_typed(world):
     world.fail(1)
-    answer = world.post("/replays/begin", group=world.group, rate="fast", why="<b>because</b>")
+    answer = world.post("/replays/start", group=world.group, rate="fast", why="<b>because</b>")
     assert answer.status_code == 400
     assert "give a number per second" in answer.text
     assert 'value="fast"' in answer.text
     assert "&lt;b&gt;because&lt;/b&gt;" in answer.text
     assert f'name="group" value="{world.group}"' in answer.text
-    assert world.client.post("/api/replays/begin", json={"all": 1, "rate": "fast"}).status_code == 400
+    assert world.client.post("/api/replays/start", json={"all": 1, "rate": "fast"}).status_code == 400
     assert world.app.store.replay_runs() == []
 
 
 def test_how_many_may_fail_is_asked_kept_and_shown(world):
     world.fail(1)
     assert 'name="max_failures"' in world.get("/replays/new?all=1")
-    answer = world.post("/replays/begin", all="1", canary="no", rate="10/s", max_failures="5")
+    answer = world.post("/replays/start", all="1", canary="no", rate="10/s", max_failures="5")
     assert answer.status_code in {200, 303}
     assert world.app.store.replay_run(1).max_failures == 5
     assert "More than 5 failures stop it" in world.get("/replays/1")
     for wrong in ("some", "-1", "9" * 30):
-        answer = world.post("/replays/begin", all="1", max_failures=wrong)
+        answer = world.post("/replays/start", all="1", max_failures=wrong)
         assert (answer.status_code, "give a whole number" in answer.text) == (400, True)
         assert f'value="{wrong}"' in answer.text
     assert len(world.app.store.replay_runs()) == 1
@@ -137,7 +137,7 @@ def test_how_many_may_fail_is_asked_kept_and_shown(world):
         ({"before": 99}, "send a filter"),
         ({"all": 0}, "send a filter"),
         ({"all": False}, "send a filter"),
-        ({"fingerprint": "g1"}, "'fingerprint' is not a field of a replay"),
+        ({"fingerprint": "g1"}, "'fingerprint' is not a field here"),
         ({"number": 1}, "'number' is not a field"),
         ({"all": 1, "Canary": "no"}, "'Canary' is not a field"),
         ({"all": 1, "task": "fetch"}, "not both"),
@@ -145,11 +145,11 @@ def test_how_many_may_fail_is_asked_kept_and_shown(world):
 )
 def test_nothing_is_replayed_that_nobody_meant(world, sent, wrong):
     world.fail(2)
-    answer = world.client.post("/api/replays/begin", json=sent)
+    answer = world.client.post("/api/replays/start", json=sent)
     assert answer.status_code == 400
     assert wrong in answer.text
     form = {name: str(value) for name, value in sent.items() if value is not None}
-    assert world.post("/replays/begin", **form).status_code == 400
+    assert world.post("/replays/start", **form).status_code == 400
     assert world.app.store.replay_runs() == []
 
 
@@ -159,7 +159,7 @@ def test_whatever_narrows_is_enough(world, field):
     value = {
         "category": "invalid_parameters", "reason": "permanent", "since": "1h", "until": "1h", "group": world.group,
     }.get(field, "x")  # fmt: skip
-    assert world.client.post("/api/replays/begin", json={field: value}).status_code == 200
+    assert world.client.post("/api/replays/start", json={field: value}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_whatever_narrows_is_enough(world, field):
 )  # fmt: skip
 def test_one_is_tried_first_unless_somebody_says_no(world, canary, tried):
     world.fail(1)
-    assert world.client.post("/api/replays/begin", json={"all": True} | canary).status_code == 200
+    assert world.client.post("/api/replays/start", json={"all": True} | canary).status_code == 200
     (replay,) = world.app.store.replay_runs()
     assert replay.canary is tried
 
@@ -182,22 +182,22 @@ def test_the_form_says_it_whether_its_box_is_checked_or_not(world, query, checke
     world.fail(2)
     page = world.get(f"/replays/new{query}")
     form = {}
-    for field in re.findall(r'<input type="(?:hidden|checkbox)" name="[^>]*>', page[page.index("/replays/begin") :]):
+    for field in re.findall(r'<input type="(?:hidden|checkbox)" name="[^>]*>', page[page.index("/replays/start") :]):
         if checked or 'type="checkbox"' not in field:
             form.setdefault(re.search(r'name="(\w+)"', field)[1], []).append(re.search(r'value="([^"]*)"', field)[1])
     assert form["canary"] == (["1", "no"] if checked else ["no"])
     assert ("all" in form) is not bool(query)
-    wrong = world.post("/replays/begin", **form, rate="fast")
+    wrong = world.post("/replays/start", **form, rate="fast")
     assert ("checked><" in wrong.text) is checked
-    assert world.post("/replays/begin", **form).status_code == 303
+    assert world.post("/replays/start", **form).status_code == 303
     (replay,) = world.app.store.replay_runs()
     assert (replay.total, replay.canary) == (2, checked)
-    assert world.app.store.audits(limit=1)[0].detail["canary"] == ("1" if checked else "no")
+    assert world.app.store.audits(limit=1)[0].detail["canary"] == checked
 
 
 def test_a_replay_is_stopped_and_goes_on(world):
     world.fail(2)
-    world.post("/replays/begin", all="1")
+    world.post("/replays/start", all="1")
     page = world.get("/replays/1")
     assert 'data-replay="running"' in page
     assert 'data-view="replay-1"' in page
@@ -375,7 +375,7 @@ def test_all_of_it_is_in_the_audit_log(world):
     world.post(f"/dead-letters/{letters[0]}/edit", **typed(world, letters[0], tries="5"), why="five")
     world.post(f"/failures/{world.group}/acknowledge")
     world.post("/dead-letters/discard", number=str(letters[0]), why="useless")
-    world.post("/replays/begin", why="once more", all="1")
+    world.post("/replays/start", why="once more", all="1")
     entries = [row["entry"] for row in world.json("/audit")["rows"]]
     assert len(entries) == 4, "each is written once"
     assert [entry["reason"] for entry in entries] == ["once more", "useless", "", "five"]
@@ -412,7 +412,7 @@ def test_the_audit_log_has_pages(world):
 
 def test_a_reader_sees_all_and_can_press_nothing(world):
     (letter,) = world.fail()
-    world.post("/replays/begin", all="1")
+    world.post("/replays/start", all="1")
     world.role = "reader"
     for path in (f"/failures/{world.group}", "/replays/new", "/replays", "/replays/1", f"/dead-letters/{letter}", f"/dead-letters/{letter}/edit", "/audit", "/dead-letters"):  # fmt: skip
         page = world.get(path)

@@ -90,8 +90,8 @@ class TestCooldowns:
         assert app.tasks.show(number).task.status == "DONE"
 
     def test_begun_by_hand(self, app, site):
-        sent = {"resource": "api.test", "minutes": "1.5", "reason": "they  move house"}
-        page = site.post("/waits/cool", data=sent)
+        sent = {"resource": "api.test", "minutes": "1.5", "why": "they  move house"}
+        page = site.post("/waits/start-cooldown", data=sent)
         assert page.status_code == 200
         assert "api.test is in cooldown for at least 1.5 minutes" in page.text
         (cooldown,) = app.store.cooldowns()
@@ -108,11 +108,11 @@ class TestCooldowns:
                 {"resource": "a", "minutes": minutes}
                 for minutes in ("", "0", "-1", "nan", "inf", "soon", "10081", "1e9")
             ),
-            {"resource": "a", "minutes": "5", "reason": "x" * 301},
+            {"resource": "a", "minutes": "5", "why": "x" * 501},
         ],
     )
     def test_what_cannot_be_meant(self, app, site, sent):
-        assert site.post("/api/waits/cool", data=sent).status_code == 400
+        assert site.post("/api/waits/start-cooldown", data=sent).status_code == 400
         assert app.store.cooldowns() == []
 
     def test_a_name_with_a_secret_in_it_is_masked_and_can_be_ended(self, app, site):
@@ -151,32 +151,32 @@ class TestBreakers:
         assert "5 failures in a row" in site.get("/waits").text
 
     def test_opened_and_closed_by_hand(self, app, site):
-        assert site.post("/waits/open", data={"resource": "api.test"}).status_code == 200
+        assert site.post("/waits/open-breaker", data={"resource": "api.test"}).status_code == 200
         (order,) = app.store.breaker_orders(0)
         assert (order.resource, order.state, order.seconds) == ("api.test", "open", None)
         (row,) = site.get("/api/waits").json()["breakers"]
         assert (row["state"], row["order"], row["told"]) == ("ordered", "open", "no process has this breaker yet")
-        assert site.post("/api/waits/close", data={"resource": "api.test"}).json()["ok"]
+        assert site.post("/api/waits/close-breaker", data={"resource": "api.test"}).json()["ok"]
         (order,) = app.store.breaker_orders(order.number)
         assert (order.resource, order.state) == ("api.test", "closed")
 
     def test_one_that_no_process_has_is_told_of_as_such(self, app, site):
         """Nothing refuses calls then, and the page does not say that anything does."""
-        answer = site.post("/api/waits/open", data={"resource": "api.test", "minutes": "1"}).json()
+        answer = site.post("/api/waits/open-breaker", data={"resource": "api.test", "minutes": "1"}).json()
         assert (answer["ok"], answer["known"]) == (True, False)
-        assert answer["message"].startswith("No process has a breaker named api.test yet, so its tasks continue.")
+        assert answer["message"].startswith("no process has a breaker named api.test yet, so its tasks continue.")
         assert "not in use" in site.get("/waits").text
         assert read_board(app.store, app.store.now()).waits == ()
         app.store.report_breakers("host:1", [("api.test", "closed", None, "")])
-        answer = site.post("/api/waits/open", data={"resource": "api.test", "minutes": "1"}).json()
-        assert (answer["known"], answer["message"][:13]) == (True, "The breaker o")
-        assert site.post("/api/waits/close", data={"resource": "api.test"}).json()["known"]
+        answer = site.post("/api/waits/open-breaker", data={"resource": "api.test", "minutes": "1"}).json()
+        assert (answer["known"], answer["message"][:13]) == (True, "the breaker o")
+        assert site.post("/api/waits/close-breaker", data={"resource": "api.test"}).json()["known"]
 
     def test_opened_for_a_while(self, app, site):
-        site.post("/api/waits/open", data={"resource": "api.test", "minutes": "2"})
+        site.post("/api/waits/open-breaker", data={"resource": "api.test", "minutes": "2"})
         (order,) = app.store.breaker_orders(0)
         assert 110 < order.seconds <= 120
-        assert site.post("/api/waits/open", data={"resource": "b", "minutes": "never"}).status_code == 400
+        assert site.post("/api/waits/open-breaker", data={"resource": "b", "minutes": "never"}).status_code == 400
 
     def test_readers_look_and_change_nothing(self, app):
         from starlette.testclient import TestClient
@@ -306,7 +306,7 @@ class TestMany:
         told = site.get("/api/waits").json()
         assert (told["cooldowns"][0]["sources"], told["all_sources_counted"]) == (3, False)
         assert "or more" in site.get("/waits").text
-        monkeypatch.setattr("outlast.web.pages.waits._SOURCES_PER_CHANGE", 2)
+        monkeypatch.setattr("outlast.operations.actions._SOURCES_PER_CHANGE", 2)
         done = site.post("/api/waits/end-cooldown", data={"resource": "api.test"}).json()
         assert done["sources"] == 5
         assert app.store.waiting_sources(10) == []

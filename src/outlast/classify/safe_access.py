@@ -208,8 +208,13 @@ def text_of(error: object) -> str:
 
 
 def shown_text(error: object) -> str:
-    """Return the text of an error for a record of it; nothing that the error raises escapes."""
-    return contained(f"<{class_name(error)} without a readable text>", text_of, error)
+    """Return the text of an error for a record of it, without httpx's link to a page about the HTTP status.
+
+    Nothing that the error raises escapes.
+    """
+    text = contained(f"<{class_name(error)} without a readable text>", text_of, error)
+    words, _, address = text.rpartition("\nFor more information check: ")
+    return words if words and " " not in address else text
 
 
 def class_name(thing: object) -> str:

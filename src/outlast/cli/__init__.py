@@ -16,7 +16,11 @@ _HELP_LINES = {
     "status": "Show tasks, queues, workers, cooldowns and failures.",
     "tasks": "List tasks, cancel them, or make them due now.",
     "dlq": "List, edit, replay or discard dead letters.",
+    "periodic": "Pause and resume periodic tasks, or run them now.",
+    "mark": "Mark a deploy on the charts of the dashboard.",
     "queues": "List, pause and resume queues.",
+    "cooldowns": "Start and end the cooldowns of resources.",
+    "breakers": "Open and close breakers in all processes.",
     "limits": "Show the limits that all workers share.",
     "sources": "List, add, enable and disable the sources that are polled.",
     "web": "Serve the dashboard: failures, waits and changes in a browser.",
@@ -27,9 +31,19 @@ _HELP_LINES = {
     "doctor": "Check settings, store and workers, and that no task was lost.",
     "explain": "Explain an error, and what a policy does about it.",
     "policy": "Show what a policy does: how often it tries, and how long it waits.",
+    "simulate": "Show what a policy does in an outage, or would have done in a recorded one.",
     "completion": "Print a completion script for your shell.",
 }
-_SHARED_MODULES = {"enqueue": "tasks", "limits": "queues", "move": "db"}  # of commands beside another one
+_SHARED_MODULES = {
+    "enqueue": "tasks",
+    "limits": "queues",
+    "move": "db",
+    "cooldowns": "operations",
+    "breakers": "operations",
+    "audit": "operations",
+    "periodic": "operations",
+    "mark": "operations",
+}  # of commands beside another one
 _COMMANDS = {
     name: (f"outlast.cli.{_SHARED_MODULES.get(name, name)}:{name}", line) for name, line in _HELP_LINES.items()
 }

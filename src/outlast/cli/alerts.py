@@ -1,5 +1,6 @@
 """``outlast alerts``: list alerts, test the channels, deliver waiting alerts."""
 
+from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +11,17 @@ from outlast.cli.app_options import (
     flag,
     json_counts_option,
     json_rows_option,
-    limit_option,
+    list_options,
     next_command,
     with_app,
     with_configured_app,
 )
-from outlast.cli.audit import write_audit_entry
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import relative_time
 from outlast.cli.logs import set_up_logs
 from outlast.cli.output import (
     Cells,
     JsonObject,
-    count_text,
     mask_secrets,
     print_json,
     print_list,
@@ -33,6 +32,8 @@ from outlast.cli.output import (
 )
 from outlast.decide.decision import AlertKind
 from outlast.observe.messages import Message
+from outlast.queue.audit import write_audit
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _MASKED = ("key", "title", "text", "last_error")
 _MAX_DELIVERIES = 100  # of up to 500 alerts each
 _MAX_WAITING = 1000
+_MAX_LISTED = 20  # alerts of each channel
 _NO_CHANNEL = (
     "no alert channel is configured, so alerts are only logged; use App(notify=…) in your program and --app here, put "
     "notify under [app] in outlast.toml, or set OUTLAST_NOTIFY"
@@ -68,8 +70,7 @@ def alerts() -> None:
 
 @alerts.command("list")
 @flag("--waiting", "Only alerts that are not delivered yet.")
-@limit_option("Alerts", 50)
-@json_rows_option
+@list_options("Alerts", 50)
 @with_app
 def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None:
     """List alerts, newest first.
@@ -143,7 +144,7 @@ def test_channels(app: "App", *, as_json: bool) -> None:
         "Outlast: a test", "If you can read this, alerts arrive here. Nothing is wrong.", (AlertKind.FIRST,)
     )
     with suppress(Exception):  # the test must also work before the tables exist
-        write_audit_entry(app, "test_alerts", "alerts", channels=[channel.name for channel in app.channels])
+        write_audit(app.store, "test_alerts", "alerts", {"channels": [channel.name for channel in app.channels]})
     outcomes = {channel.name: _send_error(channel, message) for channel in app.channels}
     if as_json:
         print_json(
@@ -171,34 +172,59 @@ def _send_error(channel: Any, message: Any) -> str:
 
 
 @alerts.command("deliver")
+@flag("--now", "Also deliver the alerts that wait after a failure.", "at_once")
 @json_counts_option
 @with_configured_app(notifies=True)
-def deliver(app: "App", *, as_json: bool) -> None:
-    """Deliver all alerts and reminders that are due; for cron, if no other process delivers them.
+def deliver(app: "App", *, at_once: bool, as_json: bool) -> None:
+    """Deliver all alerts and reminders that are due.
 
-    Monitors and workers deliver alerts while they run, except with --drain, and batch jobs at their end. Without a
-    channel, alerts are written to standard error. Exit code 1 if a delivery failed; it is retried for a day.
+    Use it from cron if no other process delivers them: monitors and workers deliver alerts while they run, except with
+    --drain, and batch jobs at their end. Without a channel, alerts are written to standard error. Exit code 1 if a
+    delivery failed; it is retried for a day. The waits between two attempts grow to an hour; --now ends them.
 
     \b
-    Example:
+    Examples:
       outlast alerts deliver --app feeds:app
+      outlast alerts deliver --app feeds:app --now
     """  # noqa: D301  # click reads the control character, not a backslash
     set_up_logs("warning", as_json=False)
     if app.store.alerts(waiting=True, limit=1):  # cron runs this every minute, mostly with nothing to do
-        write_audit_entry(app, "deliver_alerts", "alerts")
-    deliverer = app.deliverer()
-    tried = 0
-    for _ in range(_MAX_DELIVERIES):
-        count = deliverer.deliver()
-        tried += count
-        if not count:
-            break
+        write_audit(app.store, "deliver_alerts", "alerts")
+    if at_once:
+        app.store.make_alerts_due()
+    tried, delivered = _deliver_all(app)
     waiting = app.store.alerts(waiting=True, limit=_MAX_WAITING)
     failed = [alert for alert in waiting if alert.last_error is not None]
     if as_json:
-        print_json({"tried": tried, "waiting": len(waiting), "failed": len(failed)})
+        ids = {channel: [alert.id for alert in found] for channel, found in delivered.items()}
+        print_json({"tried": tried, "waiting": len(waiting), "failed": len(failed), "delivered": ids})
     else:
+        _print_delivered(delivered)
         rest = f"; {len(waiting)} waiting, {len(failed)} of them after a failure" if waiting else ""
-        print_text(f"{count_text(tried, 'alert')} tried{rest}" if tried or waiting else "no alerts are waiting")
+        print_text(f"{counted(tried, 'alert')} tried{rest}" if tried or waiting else "no alerts are waiting")
     if failed:
         exit_failed()
+
+
+def _deliver_all(app: "App") -> "tuple[int, dict[str, list[Alert]]]":
+    """Deliver the alerts that are due; return how many were tried, and which ones each channel has got."""
+    deliverer, tried = app.deliverer(), 0
+    delivered: defaultdict[str, list[Alert]] = defaultdict(list)
+    for _ in range(_MAX_DELIVERIES):
+        count = deliverer.deliver()
+        tried += count
+        for alert, result in deliverer.results:
+            for channel in result.delivered_to[len(alert.delivered_to) :]:
+                delivered[channel].append(alert)
+        if not count:
+            break
+    return tried, delivered
+
+
+def _print_delivered(delivered: "dict[str, list[Alert]]") -> None:
+    for channel, found in delivered.items():
+        print_text(f"{channel}: {counted(len(found), 'alert')} delivered", "green")
+        for alert in found[:_MAX_LISTED]:
+            print_text(f"  {alert.id} {printable_line(mask_secrets(alert.title))}")
+        if len(found) > _MAX_LISTED:
+            print_text(f"  … and {len(found) - _MAX_LISTED} more")

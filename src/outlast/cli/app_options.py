@@ -52,12 +52,31 @@ json_option = flag("--json", "Print a JSON object.", "as_json")
 json_rows_option = flag("--json", "Print a list of JSON objects.", "as_json")
 json_counts_option = flag("--json", "Print the counts as a JSON object.", "as_json")
 id_argument = click.argument("number", type=ROW_NUMBER, metavar="ID")
-why_option = option("--why", "TEXT", "The reason, for the audit log.", default="")
 
 
-def limit_option(what: str, default: int) -> "Callable[[F], F]":
-    """Return the option for the number of rows that a command lists at most."""
-    return option("--limit", "N", f"{what} at most.", type=ROW_LIMIT, default=default)
+def list_options(
+    what: str = "", default: int = 0, json_flag: Callable[[Any], Any] = json_rows_option
+) -> "Callable[[F], F]":
+    """Return the options of a command that prints a list: ``--limit``, ``--wide`` and ``--json``.
+
+    Args:
+        what: The rows, such as ``Tasks``; empty if the list has no limit.
+        default: How many rows are listed by default.
+        json_flag: The option ``--json``, if it is not a list of rows.
+    """
+    wide = click.option(
+        "--wide",
+        is_flag=True,
+        expose_value=False,
+        callback=_set_wide,
+        help="Cut no column.",
+    )
+    limit = option("--limit", "N", f"{what} at most.", type=ROW_LIMIT, default=default)
+    return lambda command: (limit if what else lambda same: same)(wide(json_flag(command)))
+
+
+def _set_wide(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001  # as click calls it
+    context.meta["outlast.wide"] = value
 
 
 def with_app(command: "Callable[Concatenate[App, P], R]") -> Callable[..., R]:
@@ -143,7 +162,8 @@ def resolve_app(reference: str | None, url: str | None, *, may_create: bool = Fa
 
         chosen = _resolve_url(url, config.app.get("url"))
         notify = config.app.get("notify", ()) if notifies else ()
-        app, option = App(chosen, notify=notify), f"--url {chosen}"
+        app = App(chosen, notify=notify, dashboard_url=config.app.get("dashboard_url", ""))
+        option = f"--url {chosen}"
     if not may_create:
         _check_file(app, option)
     return app

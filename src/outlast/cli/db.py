@@ -7,7 +7,6 @@ import click
 
 from outlast.cli.app_options import flag, json_option, store_label, with_app, with_configured_app
 from outlast.cli.output import (
-    count_text,
     make_console,
     make_table,
     print_json,
@@ -16,7 +15,7 @@ from outlast.cli.output import (
     status_counts_text,
     throttled,
 )
-from outlast.report.text_format import store_location
+from outlast.report.text_format import counted, store_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,7 +71,7 @@ def _migrate_tables(app: "App") -> None:
 @json_option
 @with_app
 def check(app: "App", *, as_json: bool) -> None:
-    """Check that the tables have the right version, and that a dead letter can be written.
+    """Check the tables, and that a dead letter can be written.
 
     \b
     Example:
@@ -213,7 +212,7 @@ def _print_result(moved: "MoveResult", names: "MoveNames") -> None:
         f"{rows:,} rows were moved to {names.target}{resumed}, in {moved.seconds:.1f} s; both sides match", "green"
     )
     if moved.rescued:
-        print_text(f"returned to the queue from dead workers: {count_text(moved.rescued, 'task')}")
+        print_text(f"returned to the queue from dead workers: {counted(moved.rescued, 'task')}")
     _print_foreign_tables(moved.strangers)
     print_text(_NEXT_STEPS)
     print_text(f"{names.source} stays as it is and refuses writes; keep it as long as you like", "dim")

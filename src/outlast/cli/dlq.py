@@ -17,19 +17,14 @@ from outlast.cli.app_options import (
     id_argument,
     json_counts_option,
     json_option,
-    json_rows_option,
-    limit_option,
+    list_options,
     next_command,
     option,
-    why_option,
     with_app,
 )
-from outlast.cli.completion import category_names, queue_names
 from outlast.cli.dlq_replays import CONFLICT_TEXT, follow_replay, replays
-from outlast.cli.errors import InvalidUsageError, exit_failed
+from outlast.cli.errors import CommandError, InvalidUsageError, exit_failed
 from outlast.cli.formats import (
-    DURATION,
-    PAST_TIME,
     RATE,
     ROW_LIMIT,
     ROW_NUMBER,
@@ -38,10 +33,10 @@ from outlast.cli.formats import (
     parse_json_or_text,
     relative_time,
 )
+from outlast.cli.operations import add_operations, why_option, with_filters
 from outlast.cli.output import (
     Cells,
     JsonObject,
-    count_text,
     make_console,
     mask_secrets,
     print_attempts,
@@ -54,10 +49,9 @@ from outlast.cli.output import (
     row_data,
     table,
 )
-from outlast.failure import Category
-from outlast.ports.rows import Reason
 from outlast.queue.dead_letters import masked_edit
 from outlast.queue.masking import masked_parameters
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,106 +63,11 @@ if TYPE_CHECKING:
     from outlast.queue.definition import TaskDefinition
 
 
-FILTER_NAMES = ("task_type", "queue", "category", "reason", "fingerprint", "since", "until", "text")
-_FILTER_OPTIONS = (
-    option("--task", "NAME", "Only dead letters of this task.", "task_type"),
-    option("--queue", "NAME", "Only dead letters of this queue.", shell_complete=queue_names),
-    option("--category", "NAME", "Only failures of this category, such as network.", shell_complete=category_names),
-    click.option(
-        "--reason",
-        type=click.Choice(list(map(str, Reason))),
-        help="Only dead letters with this reason.",
-    ),
-    option("--group", "FINGERPRINT", "Only this group of failures; see dlq groups.", "fingerprint"),
-    option("--since", "TIME", "Failed at this time or later: 2h, 3d, or an ISO time.", type=PAST_TIME),
-    option("--until", "TIME", "Failed before this time: 2h, 3d, or an ISO time.", type=PAST_TIME),
-    option("--text", "TEXT", "Only errors that contain this text."),
-)
-
-
-def with_filters(command: Callable[P, R]) -> Callable[..., R]:
-    """Add the filter options to a command, and pass those that are set as ``filters``."""
-
-    @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> R:
-        options = {name: kwargs.pop(name) for name in FILTER_NAMES}
-        if options["category"] is not None:
-            options["category"] = Category.parse(options["category"]).value
-        filters = {name: value for name, value in options.items() if value is not None}
-        return command(*args, filters=filters, **kwargs)  # type: ignore[arg-type]  # click passes options by name
-
-    for add_option in reversed(_FILTER_OPTIONS):
-        run = add_option(run)
-    return run
-
-
-_group_argument = click.argument("fingerprint", metavar="GROUP")
-
-
-@click.command()
-@_group_argument
-@with_app
-def ack(app: "App", fingerprint: str) -> None:
-    """Acknowledge a group: stop alerting about it. It reopens when it fails again.
-
-    \b
-    Example:
-      outlast dlq ack 5d41402abc4b2a76
-    """  # noqa: D301  # click reads the control character, not a backslash
-    group = app.dead_letters.acknowledge(fingerprint)
-    print_text(f"group {fingerprint}: acknowledged by {group.acknowledged_by}; it reopens when it fails again", "green")
-
-
-@click.command()
-@_group_argument
-@option("--for", "SPAN", "How long, such as 2h or 3d.", "seconds", type=DURATION, required=True)
-@with_app
-def snooze(app: "App", fingerprint: str, *, seconds: float) -> None:
-    """Snooze a group: send no alerts about it for a while.
-
-    \b
-    Example:
-      outlast dlq snooze 5d41402abc4b2a76 --for 2h
-    """  # noqa: D301  # click reads the control character, not a backslash
-    until = app.dead_letters.snooze(fingerprint, seconds).snoozed_until
-    state = f"snoozed, alerts resume {relative_time(until)}" if until is not None and seconds else "reopened"
-    print_text(f"group {fingerprint}: {state}", "green")
-
-
-@click.command()
-@_group_argument
-@with_app
-def reopen(app: "App", fingerprint: str) -> None:
-    """Reopen a group that was acknowledged or snoozed: alert about it again.
-
-    \b
-    Example:
-      outlast dlq reopen 5d41402abc4b2a76
-    """  # noqa: D301  # click reads the control character, not a backslash
-    app.dead_letters.reopen(fingerprint)
-    print_text(f"group {fingerprint}: reopened", "green")
-
-
-@click.command()
-@_group_argument
-@click.argument("text", metavar="TEXT")
-@with_app
-def note(app: "App", fingerprint: str, text: str) -> None:
-    """Attach a note to a group; an empty TEXT removes it.
-
-    \b
-    Example:
-      outlast dlq note 5d41402abc4b2a76 'prices with a comma, fixed in 1.4'
-    """  # noqa: D301  # click reads the control character, not a backslash
-    app.dead_letters.note(fingerprint, text)
-    print_text(f"group {fingerprint}: note {'saved' if text else 'removed'}", "green")
-
-
 @click.command()
 @id_argument
 @option("--patch", "JSON", "JSON Patch operations: a list of add, replace and remove.")
 @option("--set", "PATH=VALUE", "Set one value, such as /url=https://…; repeatable.", "pairs", multiple=True)
-@click.option("--reason", "--why", "why", metavar="TEXT", required=True, help="The reason, for the audit log.")
+@option("--why", "TEXT", "The reason, for the audit log.", required=True)
 @flag("--json", "Print the edit as a JSON object, secrets masked.", "as_json")
 @with_app
 def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], why: str, as_json: bool) -> None:
@@ -179,12 +78,12 @@ def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], 
 
     \b
     Examples:
-      outlast dlq edit 7 --set /depth=2 --reason 'too deep' --app jobs:app
+      outlast dlq edit 7 --set /depth=2 --why 'too deep' --app jobs:app
       outlast dlq edit 7 --patch '[{"op": "remove", "path": "/n"}]' --why unused
     """  # noqa: D301  # click reads the control character, not a backslash
     if (patch is None) == (not pairs):
         raise click.UsageError("give either --patch or --set, not both")
-    letter = app.dead_letters.show(number).letter
+    letter = app.dead_letters.show(number).dead_letter
     definition = _task_definition(app, letter)
     operations = (
         parse_json_option(patch, "--patch")
@@ -280,20 +179,26 @@ class _Selection(NamedTuple):
 def _with_selection(command: Callable[P, R]) -> Callable[..., R]:
     """Add the arguments and options that select dead letters, and pass them as ``selection``."""
 
-    @click.argument("ids", type=ROW_NUMBER, nargs=-1, metavar="[ID]...")
     @with_filters
+    @click.argument("ids", type=ROW_NUMBER, nargs=-1, metavar="[ID]...")
     @flag("--all", "All dead letters.", "everything")
     @option("--limit", "N", "Dead letters at most, newest first.", type=ROW_LIMIT)
     @functools.wraps(command)
     def run(
-        *args: Any, ids: tuple[int, ...], filters: JsonObject, everything: bool, limit: int | None, **kwargs: Any
+        app: "App",
+        *args: Any,
+        ids: tuple[int, ...],
+        filters: JsonObject,
+        everything: bool,
+        limit: int | None,
+        **kwargs: Any,
     ) -> R:
         if everything and (ids or filters):
             raise click.UsageError("--all cannot be combined with ids or filters")
         if not (everything or ids or filters):
             raise click.UsageError("no dead letters selected; give ids, filters such as --group or --since, or --all")
         selection = _Selection(tuple(dict.fromkeys(ids)), filters, limit)
-        return command(*args, selection=selection, **kwargs)  # type: ignore[arg-type]  # click passes options by name
+        return command(app, *args, selection=selection, **kwargs)  # type: ignore[arg-type]  # click passes options by name
 
     return run
 
@@ -302,6 +207,7 @@ _dry_run_option = flag("--dry-run", "Only count them, by group, task and categor
 
 
 @click.command()
+@with_app
 @_with_selection
 @flag("--canary", "Replay one, then ten, then the rest; any failure stops it.")
 @option("--rate", "RATE", "Maximum rate: 10/s, 30/min.", type=RATE)
@@ -317,7 +223,6 @@ _dry_run_option = flag("--dry-run", "Only count them, by group, task and categor
 @why_option
 @_dry_run_option
 @json_counts_option
-@with_app
 def replay(  # noqa: PLR0913  # its options
     app: "App",
     *,
@@ -348,6 +253,8 @@ def replay(  # noqa: PLR0913  # its options
     if dry_run:
         _print_dry_run(app, selection, "would be replayed", as_json=as_json)
     elif canary or rate is not None or max_failures is not None:
+        if selection.criteria and not selection.count(app):
+            raise CommandError(*_empty_text(selection.criteria, "list"))
         started = app.dead_letters.replay_later(
             canary=canary,
             rate=rate,
@@ -363,12 +270,12 @@ def replay(  # noqa: PLR0913  # its options
 
 
 @click.command()
+@with_app
 @_with_selection
 @why_option
 @_dry_run_option
 @flag("--yes", "Do not ask for confirmation.")
 @json_counts_option
-@with_app
 def discard(  # its options
     app: "App",
     *,
@@ -390,7 +297,7 @@ def discard(  # its options
         return
     count = selection.count(app)
     if count and not yes:
-        click.confirm(f"Discard {count_text(count, 'dead letter')} for good?", abort=True, err=True)
+        click.confirm(f"Discard {counted(count, 'dead letter')} for good?", abort=True, err=True)
     _handle_each(selection, count, partial(app.dead_letters.discarding, why=why), "discarded", as_json=as_json)
 
 
@@ -413,7 +320,7 @@ def _handle_each(
             else:
                 parts = [f"{count} {outcome}" for outcome, count in counts.items()]
                 print_text(", ".join(parts) or "no dead letters match")
-    if counts["conflict"] or (counts["gone"] and selection.has_only_ids):
+    if counts["conflict"] or (counts["gone"] and selection.has_only_ids) or (selection.filters and not counts):
         exit_failed()
 
 
@@ -434,7 +341,7 @@ def _print_dry_run(app: "App", selection: _Selection, verb: str, *, as_json: boo
     if as_json:
         print_json({"count": found.total, **found._asdict()})
         return
-    print_text(f"{count_text(found.total, 'dead letter')} {verb}")
+    print_text(f"{counted(found.total, 'dead letter')} {verb}")
     for word, counts in (("group", found.groups), ("task", found.tasks), ("category", found.categories)):
         for name, count in islice(counts.items(), _MAX_SHOWN):
             print_text(f"  {word} {printable_line(name) or '-'}: {count}")
@@ -456,10 +363,9 @@ def dlq() -> None:
 
 
 @dlq.command("list")
-@with_filters
-@limit_option("Dead letters", 50)
-@json_rows_option
 @with_app
+@with_filters
+@list_options("Dead letters", 50)
 def list_dead_letters(app: "App", *, filters: JsonObject, limit: int, as_json: bool) -> None:
     """List dead letters, newest first.
 
@@ -491,23 +397,23 @@ def _dead_letters_table(letter: "DeadLetter") -> Cells:
 @json_option
 @with_app
 def show_dead_letter(app: "App", number: int, *, as_json: bool) -> None:
-    """Show a dead letter with its failed attempts, the edits of its arguments, and the traceback.
+    """Show a dead letter with its attempts, edits and traceback.
 
     \b
     Example:
       outlast dlq show 7
     """  # noqa: D301  # click reads the control character, not a backslash
     history = app.dead_letters.show(number)
-    edits = [masked_edit(each) for each in app.dead_letters.edits(history.letter.original_task_id)]
+    edits = [masked_edit(each) for each in app.dead_letters.edits(history.dead_letter.original_task_id)]
     if as_json:
         attempts = [row_data(attempt) for attempt in history.attempts]
-        print_json({**row_data(history.letter), "attempts": attempts, "edits": [row_data(each) for each in edits]})
+        print_json({**row_data(history.dead_letter), "attempts": attempts, "edits": [row_data(each) for each in edits]})
     else:
         _print_dead_letter(history, edits)
 
 
 def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdit]") -> None:
-    letter = history.letter
+    letter = history.dead_letter
     rule = letter.failure.get("rule")
     print_facts(
         {
@@ -521,7 +427,7 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
             "unique key": mask_secrets(letter.unique_key),
             "resource": mask_secrets(letter.resource),
             "options": mask_secrets(letter.options),
-            "failed": count_text(letter.retry_count, "attempt"),
+            "failed": counted(letter.retry_count, "attempt"),
             "crashes": letter.crash_count or None,
             "replays": letter.replays or None,
             "worker": letter.worker_id,
@@ -530,7 +436,7 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
         }
     )
     if edits:
-        print_text(f"\nchanged by hand: {count_text(len(edits), 'time')}", "bold")
+        print_text(f"\nchanged by hand: {counted(len(edits), 'time')}", "bold")
     for each in edits:
         print_text(printable_line(f"{exact_time(each.at)} by {each.who}: {mask_secrets(each.reason)}"))
         print_text(f"     was {printable_line(each.before)}")
@@ -541,10 +447,9 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
 
 
 @dlq.command("groups")
-@with_filters
-@limit_option("Groups", 50)
-@json_rows_option
 @with_app
+@with_filters
+@list_options("Groups", 50)
 def list_groups(app: "App", *, filters: JsonObject, limit: int, as_json: bool) -> None:
     """Group dead letters by cause, the largest group first.
 
@@ -577,5 +482,6 @@ def dead_letter_groups_table(group: "Group") -> Cells:
     )
 
 
-for _command in (replay, replays, edit, discard, ack, snooze, reopen, note):
+for _command in (replay, replays, edit, discard):
     dlq.add_command(_command)
+add_operations(dlq, "dlq")

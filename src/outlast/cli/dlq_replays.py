@@ -9,14 +9,13 @@ from outlast.cli.app_options import (
     flag,
     id_argument,
     json_option,
-    json_rows_option,
-    limit_option,
+    list_options,
     next_command,
-    why_option,
     with_app,
 )
 from outlast.cli.errors import EXIT_FAILED, exit_failed
 from outlast.cli.formats import exact_time, relative_time
+from outlast.cli.operations import add_operations, why_option
 from outlast.cli.output import (
     Cells,
     JsonObject,
@@ -30,6 +29,7 @@ from outlast.cli.output import (
     row_data,
     table,
 )
+from outlast.queue.dead_letters import FILTER_FIELDS
 from outlast.report.dead_letters import replay_line
 
 if TYPE_CHECKING:
@@ -49,12 +49,13 @@ _WORKER_WAIT_SECONDS = 30.0  # how long to wait without a worker, because one ma
 
 def replay_data(replay: "Replay") -> JsonObject:
     """Return a replay as JSON data, with the filters that are set."""
-    filters = {name: value for name, value in row_data(replay.which).items() if value is not None}
+    names = {field: name for name, field in FILTER_FIELDS.items()}
+    filters = {names.get(name, name): each for name, each in row_data(replay.filters).items() if each is not None}
     if "text" in filters:
         filters["text"] = mask_secrets(filters["text"])
     data = row_data(replay)
     del data["epoch"]
-    return {**data, "which": filters, "stopped_by": mask_secrets(replay.stopped_by)}
+    return {**data, "filters": filters, "stopped_by": mask_secrets(replay.stopped_by)}
 
 
 def warn_without_worker(app: "App") -> bool:
@@ -183,8 +184,7 @@ def replays() -> None:
 
 @replays.command("list")
 @flag("--running", "Only replays that are running.")
-@limit_option("Replays", 20)
-@json_rows_option
+@list_options("Replays", 20)
 @with_app
 def list_replays(app: "App", *, running: bool, limit: int, as_json: bool) -> None:
     """List replays, newest first.
@@ -248,24 +248,6 @@ def show_replay(app: "App", number: int, *, as_json: bool) -> None:
         warn_without_worker(app)
 
 
-@replays.command("stop")
-@id_argument
-@why_option
-@with_app
-def stop_replay(app: "App", number: int, *, why: str) -> None:
-    """Stop a replay. Tasks that it has already queued still run. Exit code 1 if it was not running.
-
-    \b
-    Example:
-      outlast dlq replays stop 3
-    """  # noqa: D301  # click reads the control character, not a backslash
-    if app.dead_letters.stop_replay(number, why=why):
-        print_text(f"replay {number}: stopped; to resume: {next_command('dlq', 'replays', 'resume', number)}", "yellow")
-        return
-    print_text(f"replay {number}: was not running", "red")
-    exit_failed()
-
-
 @replays.command("resume")
 @id_argument
 @why_option
@@ -282,3 +264,6 @@ def resume_replay(app: "App", number: int, *, why: str, wait: bool, as_json: boo
       outlast dlq replays resume 3
     """  # noqa: D301  # click reads the control character, not a backslash
     follow_replay(app, app.dead_letters.resume_replay(number, why=why), wait=wait, as_json=as_json, verb="resumed")
+
+
+add_operations(replays, "dlq replays")

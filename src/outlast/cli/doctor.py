@@ -143,7 +143,7 @@ def _check_ledger(app: "App") -> "list[DoctorFinding]":
 def _repair_counters(app: "App", found: "list[DoctorFinding]") -> "DoctorFinding | None":
     """Recount the counters, with an audit entry; return how many dead letters were rebuilt, if any."""
     off = [each.text for each in found if each.ok is False and each.check in _COUNTER_CHECKS]
-    write_audit(app.store, "mend_books", "books", {"off": off})
+    write_audit(app.store, "repair_counters", "counters", {"off": off})
     count = app.store.recount().get("rebuilt", 0)
     if not count:
         return None

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import IO, Any, NoReturn
 
 import click
@@ -44,6 +45,9 @@ _DATABASE_HINTS = (
 _MESSAGE_HINTS = (
     (r"^(there is no task \d|task \d+ does not exist)", "outlast tasks list shows the tasks"),
     (r"^(there is no dead letter \d|dead letter \d+ does not exist)", "outlast dlq list shows the dead letters"),
+    (r"^group \S+ does not exist", "outlast dlq groups shows the groups"),
+    (r"^replay \d+ does not exist", "outlast dlq replays shows the replays"),
+    (r"^source (\S+ does not exist|\S+: no source)", "outlast sources list shows the sources"),
     (r"cannot be read: No such file", "check the name; a relative path starts in the current folder"),
     (r"cannot be read: Permission", "your user needs read permission"),
     (r"not (valid )?OPML", "give an OPML file, or a text file with one URL per line"),
@@ -79,7 +83,13 @@ def message_hint(text: str) -> str:
 EXIT_FAILED, _EXIT_USAGE, _EXIT_INTERRUPTED = 1, 2, 130
 _LIST_SEPARATOR = "\n  "  # before each of several mistakes
 _HINT_SEPARATOR = "; "  # between what is wrong and what to do
+_COMMAND_KEY = "outlast.command"  # in the meta data of a context: the words of the command that is called
 _URL_PASSWORD = re.compile(r"(://[^\s:/@]{0,200}:)[^\s@]{1,500}@")
+
+
+def no_color() -> bool:
+    """Return whether to print no escape sequences: NO_COLOR is set. It wins over FORCE_COLOR."""
+    return bool(os.environ.get("NO_COLOR"))
 
 
 def exit_failed() -> NoReturn:
@@ -137,7 +147,7 @@ class MultipleMistakesError(InvalidUsageError):
 
 def _show_lines(lines: Iterable[str], file: IO[Any] | None) -> None:
     heading, *others = lines
-    click.secho(f"Error: {heading}", file=file or sys.stderr, fg="red")
+    click.secho(f"Error: {heading}", file=file or sys.stderr, fg="red", color=False if no_color() else None)
     for line in others:
         click.echo(f"  {line}", file=file or sys.stderr)
 
@@ -192,6 +202,21 @@ class RootGroup(click.Group):
             _output_error(error).show()
             sys.exit(EXIT_FAILED)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Find the command that is called, check the values of its options, then parse the arguments."""
+        ctx.color = False if no_color() else ctx.color
+        called, words = ctx, list(args)
+        while isinstance(group := called.command, click.Group) and words:
+            command = group.get_command(called, words[0])
+            if command is None:
+                break
+            command.context_class = _CommandContext
+            called = command.context_class(command, called, words.pop(0))
+        ctx.meta[_COMMAND_KEY] = called.command_path
+        if not ctx.resilient_parsing:
+            _check_option_values(called, words)
+        return super().parse_args(ctx, args)
+
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the arguments before the first command."""
         try:
@@ -211,7 +236,7 @@ class RootGroup(click.Group):
             _flush_output()
             ctx.exit(EXIT_FAILED)
         except click.UsageError as error:
-            raise _usage_error(error) from None
+            raise _usage_error(error, ctx.meta[_COMMAND_KEY]) from None
         except Exception as error:
             if isinstance(error, OSError) and not _flush_output():
                 raise _output_error(error) from error
@@ -219,6 +244,18 @@ class RootGroup(click.Group):
             if command_error is None:
                 raise
             raise command_error from error
+
+
+class _HelpFormatter(click.HelpFormatter):
+    """Keeps room for the help of options on a narrow terminal."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write names and their help in two columns, the first with at most a third of the width."""
+        super().write_dl([*rows], min(col_max, self.width // 3), col_spacing)
+
+
+class _CommandContext(click.Context):
+    formatter_class = _HelpFormatter
 
 
 def _flush_output() -> bool:
@@ -239,12 +276,31 @@ def _output_error(error: OSError) -> CommandError:
     return CommandError(message, "free some disk space, or write elsewhere")
 
 
-def _usage_error(error: click.UsageError) -> click.ClickException:
-    """Return the error to show for wrong usage; the help that click shows for no arguments stays as it is."""
+def _check_option_values(called: click.Context, words: list[str]) -> None:
+    """Check that no option takes the next option as its value, as ``--group --canary`` does in click."""
+    options = [each for each in called.command.get_params(called) if isinstance(each, click.Option)]
+    with_value = {name for each in options if not each.is_flag for name in each.opts}
+    for name, value in pairwise(words):
+        if name == "--":
+            return
+        if name in with_value and value.startswith("--"):
+            raise click.UsageError(
+                f"{name} has no value: {value} looks like an option; give a value, or {name}={value} if you mean that",
+                called,
+            )
+
+
+def _usage_error(error: click.UsageError, path: str = "outlast") -> click.ClickException:
+    """Return the error to show for wrong usage; the help that click shows for no arguments stays as it is.
+
+    Args:
+        error: The error of click, which does not always know the command.
+        path: The words of the command.
+    """
     if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2
         return error
     message = error.format_message().removesuffix(".")
-    path = error.ctx.command_path if error.ctx is not None else "outlast"
+    path = error.ctx.command_path if error.ctx is not None else path
     similar = _similar_command(message, error.ctx)
     if similar:
         return _ClickUsageError(message, f"did you mean {path} {similar}?")

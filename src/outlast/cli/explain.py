@@ -10,7 +10,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from outlast.classify import default_classifier
@@ -18,7 +17,7 @@ from outlast.classify.classifier import NOTHING_MATCHED
 from outlast.classify.codes import CODES, ERRNOS, judge_sqlstate
 from outlast.classify.libraries import FILES
 from outlast.cli.app_options import flag, option, with_app
-from outlast.cli.output import JsonObject, print_json, print_text
+from outlast.cli.output import JsonObject, make_console, print_json, print_text
 from outlast.config import configure
 from outlast.decide.explanation import Explanation
 from outlast.decide.explanation import explain as explain_error
@@ -375,16 +374,16 @@ def _explanation_data(explained: Explanation, subject: BaseException | Evidence)
 
 
 def _print_explanation(explained: Explanation, subject: BaseException | Evidence) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = make_console()
     colour = "green" if explained.failure.retryable else "red"
     for number, line in enumerate(str(explained).splitlines()):
         shown = Text(line, style="bold" if number == 0 else "")
         if line.startswith("  verdict"):
             shown.stylize(colour, 12, 12 + len(explained.failure.category))
         shown.highlight_regex(r"^  (?:verdict|because|agrees|differs|asked|policy)", "dim")
-        console.print(shown)
-    console.print(Text("\nTo classify it differently, put this into outlast.toml:", style="dim"))
-    console.print(Text(_rule_lines(explained, subject), style="dim"))
+        console.print(shown, soft_wrap=True)
+    print_text("\nTo classify it differently, put this into outlast.toml:", "dim")
+    print_text(_rule_lines(explained, subject), "dim")
 
 
 def _rule_lines(explained: Explanation, subject: BaseException | Evidence) -> str:

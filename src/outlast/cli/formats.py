@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -39,47 +39,20 @@ class ParsedType(click.ParamType):  # type: ignore[type-arg]  # not generic befo
         return parsed
 
 
-class _TimeType(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
-    """An ISO time with its UTC offset."""
-
-    name = "time"
-    _expected = "give it with its UTC offset, such as 2026-11-15T10:00:00+00:00 or 2026-11-15T10:00Z"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Return an aware datetime."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            moment = datetime.fromisoformat(str(value).strip())
-        except ValueError:
-            self.fail(f"{value!r} is not a time; {self._expected}", param, ctx)
-        if moment.tzinfo is None:
-            self.fail(f"{value!r} has no UTC offset; {self._expected}", param, ctx)
-        return moment
-
-
-def _is_iso(text: str) -> bool:
-    """Return whether a text is an ISO time; ``20261115`` is a date, not a number of seconds."""
+def _parse_time(text: str) -> datetime | None:
     try:
-        datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        return False
-    return True
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
-class _PastTimeType(_TimeType):
-    """An ISO time with its UTC offset, or how long ago."""
-
-    _expected = "give how long ago, such as 15m, 2h or 3d, or a time such as 2026-11-15T10:00:00+00:00"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Return an aware datetime."""
-        seconds = None if _is_iso(str(value)) else parse_duration(str(value))
-        return super().convert(value, param, ctx) if seconds is None else now() - timedelta(seconds=seconds)
-
-
-TIME, PAST_TIME = _TimeType(), _PastTimeType()
-"""Types of options: a time; a time or how long ago."""
+TIME = ParsedType(
+    "time",
+    _parse_time,
+    "is not a time, or has no UTC offset; give it as 2026-11-15T10:00:00+00:00 or 2026-11-15T10:00Z",
+)
+"""Type of an option: a time."""
 DURATION = ParsedType("span", parse_duration, f"is not a duration; {DURATION_FORMAT}")
 """Type of an option: seconds."""
 RATE = ParsedType("rate", parse_rate, f"is not a rate; {RATE_FORMAT}")

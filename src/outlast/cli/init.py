@@ -27,6 +27,7 @@ url = "sqlite:///outlast.db"  # four slashes for an absolute path; or "postgresq
 # Used by programs that pass it on, as above; `outlast alerts test` tests it. The address is a secret: you can put it
 # into the variable OUTLAST_NOTIFY instead, several separated by commas.
 # notify = ["https://hooks.slack.com/services/T000/B000/XXXX"]  # default: none
+# dashboard_url = "https://ops.example.com/outlast"  # alerts link to its pages
 
 # Used by programs that pass them on, as above.
 # lease = 20.0       # seconds without a heartbeat after which other workers take over a worker's tasks

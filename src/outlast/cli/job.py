@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from outlast.classify import classify
-from outlast.cli.app_options import flag, json_option, json_rows_option, limit_option, next_command, option, with_app
+from outlast.cli.app_options import flag, json_option, list_options, next_command, option, with_app
 from outlast.cli.completion import category_names, run_ids
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import ROW_LIMIT, duration_text, exact_time, relative_time
@@ -27,7 +27,6 @@ from outlast.cli.output import (
     Cells,
     JsonObject,
     make_console,
-    make_table,
     mask_secrets,
     print_empty,
     print_facts,
@@ -48,8 +47,6 @@ from outlast.report.job_runs import DIED, comparison_text, remaining_command
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
-
-    from rich.table import Table
 
     from outlast.app import App
     from outlast.cli.loader import LoadedJob
@@ -256,10 +253,10 @@ _JOB_PLACEHOLDER = "MODULE:JOB"  # the store knows the name of a job, but not wh
 
 @click.command("show")
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
-@json_option
+@list_options(json_flag=json_option)
 @with_app
 def show(app: "App", run_id: str, *, as_json: bool) -> None:
-    """Show one run: its summary, the run that it continues, and how it differs from that run.
+    """Show one run, and how it differs from the run that it continues.
 
     RUN is the id of a run, or 'last' for the last run of any job.
 
@@ -324,8 +321,7 @@ def _job_reference(app: "App", name: str) -> list[str]:
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @option("--category", "NAME", "Only failures of this category, such as network.", shell_complete=category_names)
 @click.option("--status", type=click.Choice(["failed", "deferred"]), help="Only failed targets, or only deferred ones.")
-@limit_option("Targets", 50)
-@json_option
+@list_options("Targets", 50, json_option)
 @with_app
 def failures(app: "App", run_id: str, *, category: str | None, status: str | None, limit: int, as_json: bool) -> None:
     """Show the failures of a run: the largest groups, then the targets.
@@ -416,9 +412,6 @@ def _error_text(row: "TargetRow") -> str:
     return f"{row.error_type}: {row.error_message}"
 
 
-_WIDE_COLUMNS = 100  # from this width on, less important columns are shown too
-
-
 @click.group()
 def job() -> None:
     """Run batch jobs and show their runs.
@@ -437,8 +430,7 @@ def job() -> None:
 
 @job.command("list")
 @option("--job", "NAME", "Only runs of this job.", "name")
-@limit_option("Runs", 20)
-@json_rows_option
+@list_options("Runs", 20)
 @with_app
 def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> None:
     """List the runs of jobs, newest first.
@@ -456,26 +448,18 @@ def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> Non
     print_list(recent_runs(app.store, name, limit), _runs_table, empty, as_json=as_json, data=run_data)
 
 
-def _runs_table(found: "Sequence[JobRunView]") -> "Table":
-    wide = make_console().width >= _WIDE_COLUMNS
-    more: dict[str, Any] = {"ENTITY": 12} if wide else {}
-    columns: dict[str, int | None] = {
-        "RUN": None, "JOB": 14, **more, "STATE": None, "EXIT": None, "STARTED": None, "TOOK": None, "FAILED": None,
-    }  # fmt: skip
-    rows = (
-        (
-            each.run.id,
-            mask_secrets(each.run.job),
-            *([mask_secrets(each.run.entity)] if wide else []),
-            each.state,
-            each.run.exit_code,
-            relative_time(each.run.started_at),
-            duration_text(each.seconds),
-            each.failed_text,
-        )
-        for each in found
+@table("RUN, JOB:14, STATE, EXIT, STARTED, TOOK, ENTITY:12, FAILED")
+def _runs_table(each: "JobRunView") -> Cells:
+    return (
+        each.run.id,
+        mask_secrets(each.run.job),
+        each.state,
+        each.run.exit_code,
+        relative_time(each.run.started_at),
+        duration_text(each.seconds),
+        mask_secrets(each.run.entity),
+        each.failed_text,
     )
-    return make_table(columns, rows)
 
 
 for _command in (run, show, failures):

@@ -141,6 +141,7 @@ def run_data(known: JobRunView, *, whole: bool = False) -> JsonObject:
         whole: Whether to include its summary.
     """
     data = row_data(known.run)
+    data = {"run_id": data.pop("id"), **data}
     summary = data.pop("summary")
     data.update({name: mask_secrets(data[name]) for name in ("job", "entity", "env")})
     data.update(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
+from outlast import clock
 from outlast.cli.app_options import F, flag
 from outlast.cli.output import make_console
 from outlast.observe.json_logs import JsonFormatter, record_message
@@ -15,16 +16,53 @@ from outlast.redact import safe_text
 
 LEVELS = ("debug", "info", "warning", "error")
 _MAX_MESSAGE_CHARS = 65_536
+_TRACEBACK = "\nTraceback (most recent call last):\n"
+_TRACEBACK_EVERY = 3600.0  # seconds until the traceback of a cause is shown again, as logs are rotated
+_MAX_CAUSES = 1000  # that are known; one that is forgotten is shown again
 _HTTP_LOGGERS = frozenset(["httpx", "httpx2", "httpcore", "httpcore2"])  # they log URLs and headers as they are
 
 
-class PlainFormatter(logging.Formatter):
+class SafeFormatter(logging.Formatter):
+    """The message without control characters. Failures of one cause share one traceback, shown again after an hour.
+
+    A cause is the class of the error and the lines of code that raised it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._causes: dict[tuple[str, ...], tuple[float, int]] = {}  # when the traceback was shown, failures since
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        text = super().format(record)
+        head, traceback, frames = text.partition(_TRACEBACK)
+        if traceback and hasattr(record, "exception_name"):
+            text = self._with_one_traceback(record.exception_name, head, traceback, frames)
+        return safe_text(text, _MAX_MESSAGE_CHARS)
+
+    def _with_one_traceback(self, name: str, head: str, traceback: str, frames: str) -> str:
+        cause = (name, *(line for line in frames.splitlines() if line.startswith("  File ")))
+        now = clock.monotonic()
+        shown_at, count = self._causes.pop(cause, (now, 0))
+        if count == 0 or now - shown_at >= _TRACEBACK_EVERY:
+            shown_at, count = now, 0
+        self._causes[cause] = shown_at, count + 1
+        if len(self._causes) > _MAX_CAUSES:
+            del self._causes[next(iter(self._causes))]
+        return (
+            f"{head} (failure {count + 1} of this cause; see the traceback above)"
+            if count
+            else head + traceback + frames
+        )
+
+
+class PlainFormatter(SafeFormatter):
     """``2026-11-15T10:00:00.000+00:00 WARNING outlast.worker: …``, without control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        return safe_text(f"{time} {record.levelname} {record.name}: {super().format(record)}", _MAX_MESSAGE_CHARS)
+        return f"{time} {record.levelname} {safe_text(record.name)}: {super().format(record)}"
 
 
 def with_log_options(level: str) -> Callable[[F], F]:
@@ -84,12 +122,6 @@ def _redact_record(record: logging.LogRecord) -> bool:
 def _terminal_handler() -> logging.Handler:
     from rich.highlighter import NullHighlighter  # noqa: PLC0415  # only on a terminal
     from rich.logging import RichHandler  # noqa: PLC0415  # only on a terminal
-
-    class SafeFormatter(logging.Formatter):
-        """The message without control characters."""
-
-        def format(self, record: logging.LogRecord) -> str:
-            return safe_text(super().format(record), _MAX_MESSAGE_CHARS)
 
     handler = RichHandler(
         console=make_console(stderr=True),

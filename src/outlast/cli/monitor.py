@@ -11,9 +11,10 @@ from outlast.cli.errors import exit_failed
 from outlast.cli.formats import DURATION
 from outlast.cli.health_endpoints import ProcessState, serve_health, with_health_options
 from outlast.cli.logs import quiet_clients, set_up_logs, with_log_options
-from outlast.cli.output import count_text, print_json
+from outlast.cli.output import print_json
 from outlast.cli.sources import cycle_summary_data, print_cycle_summary
 from outlast.config import configure
+from outlast.report.text_format import counted
 from outlast.sources.announcements import redacted_source_url
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _log_start(loaded: "LoadedMonitor", config: "Config") -> None:
         "monitor %s: profile %s; %s%s; every %g s; concurrency %d, per host %d; store %s; alerts go to %s%s",
         made.name,
         made.profile.name,
-        count_text(number, "source"),
+        counted(number, "source"),
         f" ({', '.join(f'{state} {count}' for state, count in counts.items())})" if counts else "",
         settings.every,
         settings.concurrency,

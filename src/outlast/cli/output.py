@@ -7,20 +7,23 @@ characters that are not printable are replaced, so that no payload can colour, m
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from outlast import clock
+from outlast.cli.errors import no_color
 from outlast.cli.formats import exact_time
 from outlast.queue.masking import masked_text, masked_value
 from outlast.record.json_values import json_text
 from outlast.redact import safe_text
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
     from rich.progress import Progress
     from rich.table import Table
     from rich.text import Text
@@ -37,6 +40,8 @@ _MAX_TRACEBACK_CHARS = 32_768
 _MAX_TEXT_CHARS = 300_000  # a payload may have 256 KiB
 _COLUMN_GAP = 2  # spaces
 _MIN_LAST_COLUMN = 40  # characters; other columns are cut before the last one gets narrower
+_LEAST_LAST_COLUMN = 16  # characters; other columns are left out before the last one gets narrower
+_WIDE = 1_000_000  # columns of a terminal without an edge
 _NUMBER_COLUMNS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # right-aligned even if all values are dashes
 _FREE_TEXT = ("unique_key", "resource", "options", "last_error", "error_message", "reason", "traceback", "failure")
 _STYLES = {
@@ -58,11 +63,19 @@ _STYLES = {
 }
 
 
+def wide_flag() -> bool | None:
+    """Return whether ``--wide`` is given; None if the command does not have it."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get("outlast.wide")
+
+
 def make_console(*, stderr: bool = False) -> "Console":
-    """Return a console without markup, emoji codes and highlighting."""
+    """Return a console without markup, emoji codes and highlighting; with NO_COLOR it is no terminal."""
     from rich.console import Console  # noqa: PLC0415  # not for --help
 
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    settings: dict[str, Any] = {"force_terminal": False, "color_system": None} if no_color() else {}
+    width = _WIDE if wide_flag() else None
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, **settings)
 
 
 def printable_text(text: object) -> str:
@@ -88,7 +101,11 @@ def print_text(text: object, style: str = "") -> None:
 
 
 def make_table(columns: Mapping[str, int | None], rows: Iterable[Cells]) -> "Table":
-    """Return a table with one line per row, except that the last column wraps if there is no room.
+    """Return a table with one line per row that fits the terminal.
+
+    Without enough room, columns with a maximum are cut. Then the columns between the first and the last are left out:
+    first those without values, then from the right. Then the last one is cut. A first column without a maximum is
+    always whole, because the next command needs its value. With ``--wide`` nothing is cut.
 
     Args:
         columns: Headings, each with the maximum width of its column if there is no room for all; None for no
@@ -99,21 +116,38 @@ def make_table(columns: Mapping[str, int | None], rows: Iterable[Cells]) -> "Tab
 
     values = [list(row) for row in rows]
     cells = [[_cell(value) for value in row] for row in values]
-    widest = [max([len(heading), *(row[index].cell_len for row in cells)]) for index, heading in enumerate(columns)]
-    has_room = sum(widest[:-1]) + _COLUMN_GAP * len(widest) + min(widest[-1], _MIN_LAST_COLUMN) <= make_console().width
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for index, (heading, maximum) in enumerate(columns.items()):
-        is_last = index == len(columns) - 1
-        is_numeric = any(isinstance(row[index], int) for row in values) or (heading in _NUMBER_COLUMNS and not is_last)
-        width = widest[index] if has_room or maximum is None else max(len(heading), min(widest[index], maximum))
-        made.add_column(
-            _unwrapped(heading),
-            no_wrap=not is_last,
-            width=None if is_last else width,
-            justify="right" if is_numeric else "left",
+    names, last, room = list(columns), len(columns) - 1, make_console().width
+    widths = [max([len(name), *(row[index].cell_len for row in cells)]) for index, name in enumerate(names)]
+    if sum(widths[:-1]) + _COLUMN_GAP * last + min(widths[-1], _MIN_LAST_COLUMN) > room:
+        for index, maximum in enumerate(columns.values()):
+            widths[index] = widths[index] if maximum is None else max(len(names[index]), min(widths[index], maximum))
+    used = {index for index in range(len(names)) if any(row[index] not in {None, ""} for row in values)}
+    shown = list(range(len(names)))
+    for index in [*sorted(range(1, last), key=lambda index: (index in used, -index)), last]:
+        left = room - sum(widths[each] + _COLUMN_GAP for each in shown if each != last)  # for the last column
+        if len(shown) > 1 and left < min(widths[last], _LEAST_LAST_COLUMN):
+            shown.remove(index)
+    if last in shown:
+        widths[last] = min(widths[last], room - sum(widths[each] + _COLUMN_GAP for each in shown if each != last))
+    left_out = [names[index] for index in sorted(used.difference(shown))]
+    hint = "" if wide_flag() is None else "; --wide shows all"
+    made = Table(
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        caption=styled_text(f"no room for {', '.join(left_out)}{hint}", "dim") if left_out else None,
+        caption_justify="left",
+    )
+    for index in shown:
+        is_numeric = any(isinstance(row[index], int) for row in values) or (
+            names[index] in _NUMBER_COLUMNS and index != last
         )
+        justify: JustifyMethod = "right" if is_numeric else "left"
+        made.add_column(_unwrapped(names[index]), width=min(widths[index], room), justify=justify)
     for row in cells:
-        made.add_row(*row)
+        if row[0].cell_len > room:
+            row[0].no_wrap, row[0].overflow = False, "fold"
+        made.add_row(*(row[index] for index in shown))
     return made
 
 
@@ -129,7 +163,8 @@ def table(columns: str) -> "Callable[[Callable[[T], Cells]], Callable[[Iterable[
 
 
 def _cell(value: object) -> "Text":
-    text = "-" if value is None or value == "" else printable_line(value)
+    limit = _MAX_TEXT_CHARS if wide_flag() else _MAX_CELL_CHARS
+    text = "-" if value is None or value == "" else printable_line(value, limit)
     return _unwrapped(text, _STYLES.get(text, ""))
 
 
@@ -189,11 +224,6 @@ def status_counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(parts) or "no tasks"
 
 
-def count_text(count: int, word: str, many: str = "") -> str:
-    """Return a count with its noun: ``1 attempt``, ``2 attempts``, ``2 crashes``."""
-    return f"{count} {word if count == 1 else many or f'{word}s'}"
-
-
 def mask_secrets(value: Any) -> Any:
     """Return a value without the secrets in its texts: a text, a dict or list of texts, or None."""
     if type(value) is str:  # members of an enumeration hold no secrets
@@ -239,19 +269,30 @@ def print_attempts(attempts: "Sequence[Attempt]") -> None:
     if not attempts:
         return
     print_text(f"\nhistory: {_attempts_summary(attempts)}", "bold")
-    for each in attempts:
-        print_text(f"  {each.attempt}. {exact_time(each.finished_at)}, {_outcome_text(each)}")
-        if each.outcome != _LOST_OUTCOME:
-            print_text(f"     {each.error_type}: {printable_line(mask_secrets(each.error_message))}")
+    for _, group in groupby(
+        attempts, lambda each: (each.outcome == _LOST_OUTCOME, each.error_type, each.error_message)
+    ):
+        first, *others = group
+        _print_attempt(first)
+        if len(others) > 1:
+            print_text(f"     … {counted(len(others) - 1, 'more attempt')} with the same error", "dim")
+        if others:
+            _print_attempt(others[-1])
     if attempts[-1].traceback:
         print_traceback(attempts[-1].traceback)
+
+
+def _print_attempt(each: "Attempt") -> None:
+    print_text(f"  {each.attempt}. {exact_time(each.finished_at)}, {_outcome_text(each)}")
+    if each.outcome != _LOST_OUTCOME:
+        print_text(f"     {each.error_type}: {printable_line(mask_secrets(each.error_message))}")
 
 
 def _attempts_summary(attempts: "Sequence[Attempt]") -> str:
     lost, crashed = count_lost_workers(attempts), count_isolated_crashes(attempts)
     failed = len(attempts) - lost - crashed
     parts = ((failed, "failed attempt"), (lost, "lost worker"), (crashed, "isolated crash", "isolated crashes"))
-    return ", ".join(count_text(*part) for part in parts if part[0])
+    return ", ".join(counted(*part) for part in parts if part[0])
 
 
 def count_lost_workers(attempts: "Sequence[Attempt]") -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from outlast.cli.app_options import json_option, json_rows_option, option
+from outlast.cli.app_options import json_option, list_options, option
 from outlast.cli.completion import policy_names
 from outlast.cli.formats import DURATION, ParsedType
 from outlast.cli.output import Cells, JsonObject, make_console, print_json, print_text, table
@@ -73,7 +73,9 @@ def policy() -> None:
 @option("--deadline", "SPAN", "Time limit for all attempts and waits together.", type=DURATION)
 @json_option
 def preview(name: str | None, *, reference: str | None, as_json: bool, **settings: Any) -> None:
-    """Draw the waits of a policy, if every call fails at once and no answer has a Retry-After.
+    """Show the waits of a policy.
+
+    This assumes that every call fails at once and that no response has a Retry-After header.
 
     NAME is a policy from outlast policy list or, with --app, a task. Options override its settings. With options but
     without a NAME, they change the policy of @retry, as in @retry(max_attempts=3). With neither, it is the policy of a
@@ -127,9 +129,9 @@ def _print_waits(policy: "RetryPolicy") -> None:
 
 
 @policy.command("list")
-@json_rows_option
+@list_options()
 def list_policies(*, as_json: bool) -> None:
-    """List the named policies: the built-in ones and those of outlast.toml.
+    """List the named policies: built-in ones and those of outlast.toml.
 
     \b
     Examples:
@@ -158,15 +160,18 @@ def _resolve_policy(name: str | None, reference: str | None, changes: dict[str, 
     config = configure()
     if name is None and reference is None and changes:
         return _NamedPolicy("a policy", _FROM_OPTIONS, DEFAULT_POLICY.replace(**changes))
-    found = (
-        _policy_of_task(reference, name) if reference is not None else _policy_by_name(config, name or _DEFAULT_NAME)
-    )
+    found = _policy_of_task(reference, name) if reference is not None else policy_by_name(config, name or _DEFAULT_NAME)
     if not changes:
         return found
     return found._replace(place=f"{found.place} and {_FROM_OPTIONS}", policy=found.policy.replace(**changes))
 
 
-def _policy_by_name(config: "Config", name: str) -> _NamedPolicy:
+def policy_by_name(config: "Config", name: str) -> _NamedPolicy:
+    """Return a policy of the settings, or a built-in one.
+
+    Raises:
+        ConfigError: If it does not exist.
+    """
     known = {each.name: each for each in _named_policies(config)}
     if name not in known:
         raise ConfigError(
@@ -190,7 +195,7 @@ def _policy_of_task(reference: str, name: str | None) -> _NamedPolicy:
         app.close()
 
 
-@table("POLICY:16, TRIES, WAITS, JITTER, DEADLINE, FROM:13, RETRIES")
+@table("POLICY, TRIES, WAITS, JITTER, DEADLINE, FROM:13, RETRIES")
 def _policies_table(named: _NamedPolicy) -> Cells:
     policy = named.policy
     backoff = policy.backoff if isinstance(policy.backoff, str) else "own"

@@ -4,18 +4,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import json_rows_option, with_app
-from outlast.cli.audit import write_audit_entry
-from outlast.cli.completion import queue_names
-from outlast.cli.errors import exit_failed
+from outlast.cli.app_options import list_options, with_app
 from outlast.cli.formats import relative_time
-from outlast.cli.output import (
-    Cells,
-    mask_secrets,
-    print_list,
-    print_text,
-    table,
-)
+from outlast.cli.operations import add_operations
+from outlast.cli.output import Cells, mask_secrets, print_list, table
 from outlast.units import rate_text
 
 if TYPE_CHECKING:
@@ -36,7 +28,7 @@ def queues() -> None:
 
 
 @queues.command("list")
-@json_rows_option
+@list_options()
 @with_app
 def list_queues(app: "App", *, as_json: bool) -> None:
     """List the queues that have tasks or are paused.
@@ -49,56 +41,17 @@ def list_queues(app: "App", *, as_json: bool) -> None:
     print_list(app.tasks.queues(), queues_table, empty, as_json=as_json)
 
 
-@table("QUEUE:30, READY, SCHEDULED, RUNNING, PARKED, STATE")
+@table("QUEUE, READY, SCHEDULED, RUNNING, PARKED, STATE")
 def queues_table(row: "QueueRow") -> Cells:
     """Return the table of queues."""
     return (row.name, row.ready, row.scheduled, row.running, row.parked, "paused" if row.paused else "open")
 
 
-_names_argument = click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
-
-
-@queues.command("pause")
-@_names_argument
-@with_app
-def pause_queues(app: "App", names: tuple[str, ...]) -> None:
-    """Pause queues: workers start no more tasks from them. Running tasks finish, and tasks can still be added.
-
-    \b
-    Example:
-      outlast queues pause mail
-    """  # noqa: D301  # click reads the control character, not a backslash
-    known = {row.name for row in app.tasks.queues()}
-    for name in names:
-        write_audit_entry(app, "pause_queue", f"queue:{name}")
-        app.tasks.pause(name)
-        print_text(f"queue {name}: paused{'' if name in known else '; it has no tasks yet'}", "yellow")
-
-
-@queues.command("resume")
-@_names_argument
-@with_app
-def resume_queues(app: "App", names: tuple[str, ...]) -> None:
-    """Resume queues. Exit code 1 if a queue is not paused and has no tasks.
-
-    \b
-    Example:
-      outlast queues resume mail
-    """  # noqa: D301  # click reads the control character, not a backslash
-    paused = {row.name: row.paused for row in app.tasks.queues()}
-    for name in names:
-        if name not in paused:
-            print_text(f"queue {name}: is not paused and has no tasks; check the name", "red")
-            continue
-        write_audit_entry(app, "resume_queue", f"queue:{name}")
-        app.tasks.resume(name)
-        print_text(f"queue {name}: {'resumed' if paused[name] else 'was not paused'}", "green")
-    if not paused.keys() >= set(names):
-        exit_failed()
+add_operations(queues, "queues")
 
 
 @click.command()
-@json_rows_option
+@list_options()
 @with_app
 def limits(app: "App", *, as_json: bool) -> None:
     """Show the limits that all workers share, set by app.limit(…), and their current use.
@@ -114,7 +67,7 @@ def limits(app: "App", *, as_json: bool) -> None:
     print_list(app.store.limits(), _limits_table, empty, as_json=as_json)
 
 
-@table("RESOURCE:30, RATE, RUNNING, RETRIES, NEXT START, WAITING UNTIL, USED")
+@table("RESOURCE, RATE, RUNNING, RETRIES, NEXT START, WAITING UNTIL, USED")
 def _limits_table(row: "LimitRow") -> Cells:
     return (
         mask_secrets(row.resource),

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 from outlast.cli.app_options import next_command
 from outlast.cli.formats import exact_time, now, relative_time
-from outlast.cli.output import Cells, JsonObject, count_text, mask_secrets, print_facts, row_data, table
+from outlast.cli.output import Cells, JsonObject, mask_secrets, print_facts, row_data, table
 from outlast.report.sources import failure_text, next_poll
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ def source_title(source: "Source") -> str:
 def state_counts_text(counts: "Mapping[SourceState, int]") -> str:
     """Return the number of sources of each state, in one line."""
     parts = [f"{state} {count}" for state, count in counts.items() if count]
-    return f"{count_text(sum(counts.values()), 'source')}: {', '.join(parts)}" if parts else "no sources"
+    return f"{counted(sum(counts.values()), 'source')}: {', '.join(parts)}" if parts else "no sources"
 
 
 def source_data(source: "Source", *, whole: bool = False) -> JsonObject:
@@ -115,7 +116,7 @@ def _state_text(source: "Source") -> str:
         return str(source.state)
     by = "by hand"
     if health.disabled_by != "hand":
-        by = f"by its profile, {count_text(health.probes, 'probe')} failed since"
+        by = f"by its profile, {counted(health.probes, 'probe')} failed since"
     return f"{source.state} {relative_time(health.disabled_at)}, {by}"
 
 

@@ -9,21 +9,18 @@ from outlast.cli.app_options import (
     json_counts_option,
     json_option,
     json_rows_option,
-    limit_option,
+    list_options,
     next_command,
     option,
     with_app,
     with_configured_app,
 )
-from outlast.cli.audit import write_audit_entry
 from outlast.cli.completion import profile_names
-from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import ROW_LIMIT, duration_text, relative_time
-from outlast.cli.logs import set_up_logs
+from outlast.cli.operations import add_operations
 from outlast.cli.output import (
     Cells,
     JsonObject,
-    count_text,
     make_console,
     mask_secrets,
     print_empty,
@@ -31,7 +28,6 @@ from outlast.cli.output import (
     print_json,
     print_list,
     print_text,
-    printable_line,
     row_data,
     styled_text,
     table,
@@ -42,15 +38,15 @@ from outlast.cli.source_views import (
     print_source,
     source_data,
     source_table,
-    source_title,
     state_counts_text,
 )
 from outlast.decide.source_health import SourceState
-from outlast.errors import ConfigError
+from outlast.operations import SOURCE, Parameter, parse_values
 from outlast.ports.source_rows import NewSource
+from outlast.queue.audit import write_audit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from outlast.app import App
     from outlast.ports.source_rows import Cycle, Source
@@ -59,8 +55,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @option("--profile", "NAME", "Only cycles of this profile.", shell_complete=profile_names)
-@limit_option("Cycles", 20)
-@json_rows_option
+@list_options("Cycles", 20)
 @with_app
 def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> None:
     """List the last cycles, newest first. A cycle polls all sources of a profile that are due.
@@ -70,7 +65,7 @@ def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> Non
       outlast sources cycles
       outlast sources cycles --profile feed --limit 100 --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    empty = ("no cycle yet", "outlast monitor MODULE:APP starts one")
+    empty = (f"no cycle{f' of the profile {profile}' if profile else ''} yet", "outlast monitor MODULE:APP starts one")
     print_list(app.sources.cycles(profile, limit), _cycles_table, empty, as_json=as_json)
 
 
@@ -153,11 +148,11 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
     """  # noqa: D301  # click reads the control character, not a backslash
     if name and len(urls) > 1:
         raise click.UsageError("--name needs exactly one URL; add the others separately")
-    write_audit_entry(app, "add_sources", "sources", profile=profile, urls=list(urls))
+    write_audit(app.store, "add_sources", "sources", {"profile": profile, "urls": list(urls)})
     added = app.sources.add_many([NewSource(url, profile, name, selector) for url in urls])
     rows = [(app.sources.get(each.id), each.created) for each in added]
     if as_json:
-        print_json([{"id": row.id, "created": created, "url": mask_secrets(row.url)} for row, created in rows])
+        print_json([{"source_id": row.id, "created": created, "url": mask_secrets(row.url)} for row, created in rows])
     else:
         for row, created in rows:
             result = "added, due at once" if created else f"already exists, {row.state}"
@@ -172,7 +167,7 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
 @json_counts_option
 @with_configured_app(creates_file=True)
 def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_json: bool) -> None:
-    """Add the sources of an OPML file, or of a text file with one URL per line.
+    """Add the sources of an OPML file, or of a list of URLs, one per line.
 
     Sources that already exist stay as they are, so you can import the same file again.
 
@@ -185,7 +180,7 @@ def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_jso
         new_sources, known = _compare_import(app, file, profile)
         new = len(new_sources)
     else:
-        write_audit_entry(app, "import_sources", "sources", profile=profile, file=file)
+        write_audit(app.store, "import_sources", "sources", {"profile": profile, "file": file})
         new_sources, added = [], {each.id: each.created for each in app.sources.import_file(file, profile=profile)}
         new = sum(added.values())
         known = len(added) - new
@@ -222,144 +217,8 @@ def _warn_unknown_profile(app: "App", profile: str) -> None:
         click.secho(text, fg="yellow", err=True)
 
 
-_MAX_ID = 2**63 - 1
-_MAX_ID_DIGITS = 19
-_MAX_NAMED = 5
-_sources_argument = click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
-
-
-def find_source(app: "App", word: str) -> "Source":
-    """Return the source with an id or a URL.
-
-    Raises:
-        CommandError: If it does not exist, or several have the URL.
-    """
-    is_id = word.isascii() and word.isdecimal()
-    try:
-        if is_id:
-            number = int(word) if len(word) <= _MAX_ID_DIGITS else 0
-            return app.sources.get(number if number <= _MAX_ID else 0)
-        return app.sources.get(word)
-    except ConfigError as error:
-        if error.__cause__ is not None:  # the store cannot be opened
-            raise
-        problem = f"source {word} does not exist" if is_id else f"{word}: {error}"
-        raise CommandError(f"{problem}; {next_command('sources', 'list')} shows the sources") from None
-
-
-@click.command()
-@_sources_argument
-@with_app
-def enable(app: "App", words: tuple[str, ...]) -> None:
-    """Enable sources: reset their failures and poll them at once. Exit code 1 if a source does not exist.
-
-    \b
-    Example:
-      outlast sources enable 12
-    """  # noqa: D301  # click reads the control character, not a backslash
-
-    def act(source: "Source") -> str:
-        write_audit_entry(app, "enable_source", f"source:{source.id}")
-        transition = app.sources.enable(source.id)
-        was = f", was {transition.before}" if transition is not None else " already"
-        return f"healthy{was}; its failures are reset and it is due now"
-
-    _apply_to_each(app, words, act)
-
-
-@click.command()
-@_sources_argument
-@option("--reason", "TEXT", "The reason, for its history.", default="")
-@with_app
-def disable(app: "App", words: tuple[str, ...], *, reason: str) -> None:
-    """Disable sources: do not poll or probe them until you enable them. Exit code 1 if a source does not exist.
-
-    \b
-    Example:
-      outlast sources disable 12 --reason 'moved to another site'
-    """  # noqa: D301  # click reads the control character, not a backslash
-
-    def act(source: "Source") -> str:
-        was = source.state
-        write_audit_entry(app, "disable_source", f"source:{source.id}", reason)
-        app.sources.disable(source.id, reason)
-        return f"disabled, was {was}; to enable it: {next_command('sources', 'enable', source.id)}"
-
-    _apply_to_each(app, words, act)
-
-
-@click.command()
-@_sources_argument
-@with_app
-def probe(app: "App", words: tuple[str, ...]) -> None:
-    """Poll sources in the next cycle, even if their profile has disabled them.
-
-    Needs a running monitor, or outlast monitor --once. Exit code 1 if a source does not exist or was disabled by hand.
-
-    \b
-    Example:
-      outlast sources probe 12
-    """  # noqa: D301  # click reads the control character, not a backslash
-
-    def act(source: "Source") -> str:
-        write_audit_entry(app, "probe_source", f"source:{source.id}")
-        if app.sources.probe(source.id):
-            return "will be polled in the next cycle"
-        raise CommandError(f"was disabled by hand; to enable it: {next_command('sources', 'enable', source.id)}")
-
-    _apply_to_each(app, words, act)
-
-
-@click.command()
-@_sources_argument
-@flag("--yes", "Do not ask for confirmation.")
-@with_app
-def remove(app: "App", words: tuple[str, ...], *, yes: bool) -> None:
-    """Remove sources and their history. If one does not exist, none is removed and the exit code is 1.
-
-    \b
-    Example:
-      outlast sources remove 12 13 --yes
-    """  # noqa: D301  # click reads the control character, not a backslash
-    selected = list({source.id: source for source in (find_source(app, word) for word in words)}.values())
-    if not yes:
-        click.confirm(f"Remove {_source_names(selected)} for good?", abort=True, err=True)
-    for source in selected:
-        write_audit_entry(app, "remove_source", f"source:{source.id}", profile=source.profile, url=source.url)
-        app.sources.remove(source.id)
-        print_text(f"source {source.id}: removed", "green")
-
-
-def _source_names(selected: "Sequence[Source]") -> str:
-    if len(selected) > _MAX_NAMED:
-        return f"{count_text(len(selected), 'source')} and their history"
-    names = ", ".join(f"source {source.id} ({printable_line(source_title(source))})" for source in selected)
-    return f"{names} and {'its' if len(selected) == 1 else 'their'} history"
-
-
-def _apply_to_each(app: "App", words: "Sequence[str]", act: "Callable[[Source], str]") -> None:
-    """Apply an action to sources one by one; a failure does not stop the others. Exit code 1 if one fails."""
-    set_up_logs("error", as_json=False)  # what the registry logs is printed here
-    failed = False
-    for word in words:
-        try:
-            source = find_source(app, word)
-            line = f"source {source.id}: {act(source)}"
-        except CommandError as error:
-            failed = True
-            line = (
-                error.message
-                if error.message.startswith((word, f"source {word} "))
-                else f"source {word}: {error.message}"
-            )
-            print_text(mask_secrets(line), "red")
-        else:
-            print_text(line, "green")
-    if failed:
-        exit_failed()
-
-
 _HISTORY_ROWS = 20
+_SOURCE = Parameter("source_id", SOURCE, "The id or the URL of the source.")
 
 
 @click.group()
@@ -384,8 +243,7 @@ def sources() -> None:
 @option("--profile", "NAME", "Only sources of this profile.", shell_complete=profile_names)
 @option("--text", "TEXT", "Only sources with this text in URL or name.")
 @option("--after", "ID", "Only sources with larger ids: the next page.", type=ROW_LIMIT)
-@limit_option("Sources", 50)
-@json_rows_option
+@list_options("Sources", 50)
 @with_app
 def list_sources(app: "App", /, *, profile: str | None, limit: int, as_json: bool, **filters: Any) -> None:
     """List sources by id, with the number of sources in each state.
@@ -416,17 +274,17 @@ def list_sources(app: "App", /, *, profile: str | None, limit: int, as_json: boo
 
 @sources.command("show")
 @click.argument("word", metavar="ID_OR_URL")
-@json_option
+@list_options(json_flag=json_option)
 @with_app
 def show_source(app: "App", word: str, *, as_json: bool) -> None:
-    """Show a source: its health, when and why it is polled next, and its history.
+    """Show a source: its health, its next poll and its history.
 
     \b
     Examples:
       outlast sources show 12
       outlast sources show https://example.com/feed.xml --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    source = find_source(app, word)
+    source = app.sources.get(parse_values(app, [_SOURCE], {_SOURCE.name: [word]})[_SOURCE.name])
     polls = app.sources.history(source.id, _HISTORY_ROWS)
     if as_json:
         print_json({**source_data(source, whole=True), "history": [poll_data(poll) for poll in polls]})
@@ -438,5 +296,6 @@ def show_source(app: "App", word: str, *, as_json: bool) -> None:
         print_empty("it has not been polled yet", "outlast monitor MODULE:APP polls it")
 
 
-for _command in (add, import_sources, enable, disable, probe, remove, cycles):
+for _command in (add, import_sources, cycles):
     sources.add_command(_command)
+add_operations(sources, "sources")

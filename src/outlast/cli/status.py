@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import flag, json_option, next_command, option, store_label, with_app
+from outlast.cli.app_options import flag, json_option, list_options, next_command, option, store_label, with_app
 from outlast.cli.dlq import dead_letter_groups_table
 from outlast.cli.formats import relative_time
 from outlast.cli.job_views import recent_runs, run_data
 from outlast.cli.output import (
     Cells,
     JsonObject,
-    count_text,
     make_console,
     mask_secrets,
     print_json,
@@ -24,6 +23,7 @@ from outlast.cli.output import (
 from outlast.cli.queues import queues_table
 from outlast.cli.source_views import state_counts_text
 from outlast.report.job_runs import DIED
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ _MOVE_HINT = "a move into this database is not finished: run outlast move again 
 @click.command()
 @flag("--watch", "Refresh every second until Ctrl-C.")
 @option("--groups", "N", "Groups of failures to show.", "top", type=click.IntRange(0, 1000), default=5)
-@json_option
+@list_options(json_flag=json_option)
 @with_app
 def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
     """Show tasks, queues, workers, cooldowns and failures.
@@ -70,7 +70,11 @@ def _watch(app: "App", top: int) -> None:
     from rich.live import Live  # noqa: PLC0415  # not for --help
 
     try:
-        with Live(_overview(app, top), console=make_console(), auto_refresh=False, vertical_overflow="crop") as live:
+        console = make_console()
+        while not console.is_terminal:
+            console.print(_overview(app, top))
+            time.sleep(_REFRESH_SECONDS)
+        with Live(_overview(app, top), console=console, auto_refresh=False, vertical_overflow="crop") as live:
             while True:
                 time.sleep(_REFRESH_SECONDS)
                 live.update(_overview(app, top), refresh=True)
@@ -135,7 +139,7 @@ def _source_lines(app: "App") -> "list[RenderableType]":
         more = " or more" if len(waiting) == _MAX_WAITING else ""
         oldest = relative_time(waiting[-1].created_at)
         parts.append(
-            styled_text(f"{count_text(len(waiting), 'alert')}{more} not delivered yet, the oldest {oldest}", "yellow")
+            styled_text(f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest {oldest}", "yellow")
         )
     return parts
 
@@ -173,6 +177,6 @@ def _workers_table(row: "WorkerRow") -> Cells:
     )
 
 
-@table("COOLDOWN:36, ENDS, REASON")
+@table("COOLDOWN, ENDS, REASON")
 def _cooldowns_table(row: "Cooldown") -> Cells:
     return mask_secrets(row.resource), relative_time(row.until), mask_secrets(row.reason)

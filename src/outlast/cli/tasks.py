@@ -13,15 +13,12 @@ from outlast.cli.app_options import (
     flag,
     id_argument,
     json_option,
-    json_rows_option,
-    limit_option,
+    list_options,
     next_command,
     option,
     with_app,
 )
-from outlast.cli.audit import write_audit_entry
 from outlast.cli.completion import queue_names
-from outlast.cli.errors import exit_failed
 from outlast.cli.formats import (
     DURATION,
     ROW_NUMBER,
@@ -31,12 +28,12 @@ from outlast.cli.formats import (
     parse_json_or_text,
     relative_time,
 )
+from outlast.cli.operations import add_operations
 from outlast.cli.output import (
     Cells,
     JsonObject,
     count_isolated_crashes,
     count_lost_workers,
-    count_text,
     mask_secrets,
     print_attempts,
     print_facts,
@@ -50,9 +47,10 @@ from outlast.config import configure
 from outlast.errors import ConfigError
 from outlast.ports.rows import Status
 from outlast.queue.masking import masked_parameters
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection
 
     from outlast.app import App
     from outlast.ports.rows import Task
@@ -106,7 +104,7 @@ def enqueue(
         app.close()
     if as_json:
         queue = chosen.get("queue", definition.queue)
-        print_json({"id": added.id, "created": added.created, "task_type": definition.name, "queue": queue})
+        print_json({"task_id": added.id, "created": added.created, "task_type": definition.name, "queue": queue})
     elif added.created:
         print_text(f"task {added.id}: {definition.name} is queued")
     else:
@@ -223,10 +221,9 @@ def tasks() -> None:
     help="Only tasks with this status.",
 )
 @option("--queue", "NAME", "Only tasks of this queue.", shell_complete=queue_names)
-@option("--task", "NAME", "Only tasks with this name.", "task_type")
+@option("--task", "NAME", "Only tasks with this name.")
 @option("--before", "ID", "Only tasks with smaller ids: the next page.", type=ROW_NUMBER)
-@limit_option("Tasks", 50)
-@json_rows_option
+@list_options("Tasks", 50)
 @with_app
 def list_tasks(app: "App", /, *, status: str | None, limit: int, as_json: bool, **filters: Any) -> None:
     """List tasks, newest first.
@@ -291,7 +288,7 @@ def _print_task(history: "TaskHistory") -> None:
             "starts": _starts_text(history),
             "crashes": task.crash_count or None,
             "suspect": "it was running when a worker died; next time it runs alone" if task.suspect else None,
-            "deferred": count_text(task.deferrals, "time") if task.deferrals else None,
+            "deferred": counted(task.deferrals, "time") if task.deferrals else None,
             "replays": task.replays or None,
             "worker": task.worker_id,
             "last error": mask_secrets(task.last_error),
@@ -317,55 +314,4 @@ def _starts_text(history: "TaskHistory") -> str:
     return text
 
 
-_numbers_argument = click.argument("numbers", type=ROW_NUMBER, nargs=-1, required=True, metavar="ID...")
-
-
-@tasks.command("cancel")
-@_numbers_argument
-@with_app
-def cancel_tasks(app: "App", numbers: tuple[int, ...]) -> None:
-    """Cancel tasks that wait or are parked. Running tasks are not stopped.
-
-    \b
-    Example:
-      outlast tasks cancel 42 43
-    """  # noqa: D301  # click reads the control character, not a backslash
-    _apply_to_each(app, numbers, app.tasks.cancel, "cancelled", "cancel_task")
-
-
-@tasks.command("retry")
-@_numbers_argument
-@with_app
-def retry_tasks(app: "App", numbers: tuple[int, ...]) -> None:
-    """Make waiting tasks due now, whatever they wait for.
-
-    For a task that failed for good, see outlast dlq replay.
-
-    \b
-    Example:
-      outlast tasks retry 42
-    """  # noqa: D301  # click reads the control character, not a backslash
-    _apply_to_each(app, numbers, app.tasks.run_now, "due now", "hurry_task")
-
-
-def _apply_to_each(
-    app: "App", numbers: tuple[int, ...], act: "Callable[..., Sequence[int]]", result: str, action: str
-) -> None:
-    """Apply an action to tasks and print the result of each; exit code 1 if one was not changed."""
-    unique = dict.fromkeys(numbers)
-    for number in unique:
-        write_audit_entry(app, action, f"task:{number}")
-    changed = set(act(*unique))
-    for number in unique:
-        if number in changed:
-            print_text(f"task {number}: {result}", "green")
-            continue
-        task = app.store.get(number)
-        if task is None:
-            print_text(f"task {number}: does not exist", "red")
-        elif task.status == "FAILED":
-            print_text(f"task {number}: has failed; replay its dead letter: {next_command('dlq', 'list')}", "red")
-        else:
-            print_text(f"task {number}: is {task.status.value}, not changed", "red")
-    if len(changed) < len(unique):
-        exit_failed()
+add_operations(tasks, "tasks")

@@ -9,9 +9,9 @@ import click
 from outlast.cli.app_options import flag, option, reaches_store, store_label
 from outlast.cli.health_endpoints import ProcessState, heartbeat_check, serve_health, with_health_options
 from outlast.cli.logs import quiet_clients, set_up_logs, with_log_options
-from outlast.cli.output import count_text
 from outlast.config import configure
 from outlast.ports.rows import Kind
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,7 +141,7 @@ def _log_start(app: "App", made: "Worker", config: "Config") -> None:
         "worker %s: queues %s; %s; concurrency %d; store %s%s",
         made.name,
         ", ".join(made.queues),
-        f"{count_text(len(known), 'task')}: {names}" if known else "no tasks",
+        f"{counted(len(known), 'task')}: {names}" if known else "no tasks",
         made.concurrency,
         where,
         f"; settings {config.source}" if config.source else "",

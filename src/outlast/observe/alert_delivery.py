@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from typing import NamedTuple
 
 from outlast import clock
 from outlast.classify import classify, failure_of
@@ -64,6 +65,7 @@ class ChannelQueue:
         alerts: The alerts to send.
         policy: Number of attempts and the waits between them.
         until: Time on the monotonic clock after which no attempt starts.
+        dashboard: URL of the dashboard, for links; empty if unknown.
 
     Attributes:
         due: Time of the next attempt, on the monotonic clock.
@@ -71,12 +73,14 @@ class ChannelQueue:
         failed: The failures of the alerts that were given up, by alert id.
     """
 
-    def __init__(self, channel: Channel, alerts: Sequence[Alert], policy: RetryPolicy, until: float) -> None:
-        self.channel, self.policy, self.until = channel, policy, until
+    def __init__(
+        self, channel: Channel, alerts: Sequence[Alert], policy: RetryPolicy, until: float, *, dashboard: str = ""
+    ) -> None:
+        self.channel, self.policy, self.until, self._dashboard = channel, policy, until, dashboard
         self.due = clock.monotonic()
         self.sent: set[int] = set()
         self.failed: dict[int, Failure] = {}
-        self._waiting = deque(compose(alerts))
+        self._waiting = deque(compose(alerts, dashboard=dashboard))
         self._attempts = 0
         self._waited: float | None = None  # seconds before the last attempt of the current message
         self._last: Failure | None = None  # of the current message
@@ -125,7 +129,7 @@ class ChannelQueue:
         what = f"{self.channel.name}: a digest was refused, sending its {len(alerts)} alerts one by one"
         log_failure(logging.WARNING, what, failure, channel=self.channel.name, attempt=self._attempts)
         self._next()
-        self._waiting.extendleft(reversed(compose(alerts, digest_at=len(alerts) + 1)))
+        self._waiting.extendleft(reversed(compose(alerts, digest_at=len(alerts) + 1, dashboard=self._dashboard)))
 
     def close(self) -> None:
         """Stop sending: give up the message whose attempts failed, and leave the messages that were not tried."""
@@ -194,6 +198,20 @@ _SENDING_SHARE = 2 / 3  # of the lease; no attempt starts later, when another pr
 _ERROR_LIMIT = 500  # characters
 
 
+class AlertTargets(NamedTuple):
+    """Where alerts go, and how they are sent.
+
+    Attributes:
+        channels: The channels.
+        dashboard: URL of the dashboard, for links in messages; empty if unknown.
+        policy: Attempts and waits within one delivery.
+    """
+
+    channels: tuple[Channel, ...]
+    dashboard: str = ""
+    policy: RetryPolicy = DELIVERY_POLICY
+
+
 class Deliverer:
     """Delivers alerts, in a background thread or one delivery at a time.
 
@@ -214,13 +232,17 @@ class Deliverer:
         every: Seconds between two reads of the outbox.
         remind_after: Seconds after which a problem that persists is reported again.
         keep: Seconds to keep settled alerts.
+        dashboard: URL of the dashboard, for links in messages; empty if unknown.
         lease: Seconds for which this deliverer has claimed alerts. After that, another one may claim them.
+
+    Attributes:
+        results: The alerts of the last delivery, each with its result.
 
     Raises:
         ConfigError: If two channels have the same name, or a duration is not valid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # its settings
         self,
         store: Alerts,
         channels: Sequence[Channel],
@@ -230,8 +252,9 @@ class Deliverer:
         remind_after: float | timedelta = timedelta(days=7),
         keep: float | timedelta = timedelta(days=30),
         lease: float | timedelta = 120.0,
+        dashboard: str = "",
     ) -> None:
-        self.store, self.channels, self.policy = store, tuple(channels), policy
+        self.store, self.targets = store, AlertTargets(tuple(channels), dashboard, policy)
         self.every = check_seconds("every", every)
         self.remind_after = check_seconds("remind_after", remind_after)
         self.keep = check_seconds("keep", keep)
@@ -242,6 +265,7 @@ class Deliverer:
                 raise ConfigError(
                     f"two channels are named {name}; give each channel a unique name, or one of them gets no alerts"
                 )
+        self.results: list[tuple[Alert, AlertResult]] = []
         self._unsettled: list[AlertResult] = []
         self._unsettled_until = 0.0
         self._delivery_lock = threading.Lock()
@@ -249,6 +273,11 @@ class Deliverer:
         self._thread: threading.Thread | None = None
         self._store_error_logged_at: float | None = None
         self._maintenance_at = -math.inf
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The channels."""
+        return self.targets.channels
 
     @property
     def running(self) -> bool:
@@ -294,12 +323,14 @@ class Deliverer:
             self._run_maintenance()
             self._settle()
             alerts = self.store.claim_alerts(_BATCH, self.lease)
+            self.results = []
             if alerts:
                 self._unsettled_until = clock.monotonic() + self.lease
                 if self.channels:
                     self._send(alerts)
                 else:
-                    self._unsettled = _log_alerts(alerts)
+                    self._unsettled = _log_alerts(alerts, self.targets.dashboard)
+                self.results = list(zip(alerts, self._unsettled, strict=True))
                 self._settle()
             return len(alerts)
 
@@ -332,7 +363,13 @@ class Deliverer:
     def _send(self, alerts: Sequence[Alert]) -> None:
         until = clock.monotonic() + self.lease * _SENDING_SHARE
         queues = [
-            ChannelQueue(each, [alert for alert in alerts if each.name not in alert.delivered_to], self.policy, until)
+            ChannelQueue(
+                each,
+                [alert for alert in alerts if each.name not in alert.delivered_to],
+                self.targets.policy,
+                until,
+                dashboard=self.targets.dashboard,
+            )
             for each in self.channels
         ]
         try:
@@ -385,8 +422,8 @@ def _next_delay(alert: Alert, failures: Iterable[Failure]) -> float:
     return min(LONGEST_WAIT, max([own, *(failure.retry_after or 0.0 for failure in failures)]))
 
 
-def _log_alerts(alerts: Sequence[Alert]) -> list[AlertResult]:
+def _log_alerts(alerts: Sequence[Alert], dashboard: str) -> list[AlertResult]:
     """Log alerts, because there is no channel."""
-    for message, (alert,) in compose(alerts, digest_at=len(alerts) + 2):
+    for message, (alert,) in compose(alerts, digest_at=len(alerts) + 2, dashboard=dashboard):
         log_line(logging.WARNING, "alert: %s", message.title, alert_id=alert.id, key=alert.key, text=message.text)
     return [AlertResult(alert.id, alert.epoch, (*alert.delivered_to, LOG_CHANNEL), None) for alert in alerts]

@@ -101,7 +101,8 @@ class WebhookChannel:
     """Posts messages as JSON to a server of yours.
 
     The body is ``{"title": …, "text": …, "alerts": […]}``. Each alert has ``id``, ``key``, ``kind``, ``state``,
-    ``title``, ``text``, ``created_at``, and ``lasted``: the seconds that a problem lasted which has recovered.
+    ``title``, ``text``, ``created_at``, ``lasted`` (the seconds that a problem lasted which has recovered) and ``page``
+    (its page on the dashboard, empty without `App(dashboard_url=…)`).
 
     Args:
         url: The URL. It may be a secret, so it is never shown.
@@ -137,11 +138,16 @@ class WebhookChannel:
 
     def send(self, message: Message) -> None:
         """Send a message. Raises the errors of `post`."""
-        data = {"title": message.title, "text": message.text, "alerts": [_alert_data(each) for each in message.alerts]}
+        data = {"title": message.title, "text": message.text, "alerts": _alerts_data(message)}
         body, headers = json.dumps(data).encode("ascii"), dict(self._headers)
         if self._secret is not None:
             headers[_SIGNATURE] = f"sha256={hmac.new(self._secret.encode(), body, 'sha256').hexdigest()}"
         post(self._url, body, headers, allow_private=self._allow_private, timeout=self._timeout)
+
+
+def _alerts_data(message: Message) -> list[dict[str, Any]]:
+    pages = message.pages or [""] * len(message.alerts)
+    return [{**_alert_data(each), "page": page} for each, page in zip(message.alerts, pages, strict=True)]
 
 
 def _alert_data(alert: Alert) -> dict[str, Any]:

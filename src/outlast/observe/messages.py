@@ -2,14 +2,17 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC
 from typing import NamedTuple
+from urllib.parse import quote, urlsplit
 
 from outlast.decide.decision import AlertKind
+from outlast.errors import ConfigError
 from outlast.ports.source_rows import Alert
 from outlast.redact import Redactor
 from outlast.units import span
 
-__all__ = ["DIGEST_AT", "TEXT_LIMIT", "TITLE_LIMIT", "Message", "compose"]
+__all__ = ["DIGEST_AT", "TEXT_LIMIT", "TITLE_LIMIT", "Message", "check_dashboard_url", "compose"]
 
 DIGEST_AT = 4
 """The number of alerts from which on they are sent as one digest."""
@@ -19,6 +22,7 @@ TEXT_LIMIT = 3000
 """Maximum length of a text, in characters."""
 _MAX_LINES = 20  # lines of a digest
 _LINE_LIMIT = 140  # characters; all lines of a digest fit into its text
+_MIN_HEADLINE = 60  # characters of a line with a link
 _DIGEST_TEXT_LIMIT = 300  # characters of each alert's text in a digest, which may have 500 alerts
 _MAX_COUNTS = 6  # counts in the title of a digest
 _COUNT_LABEL_LIMIT = 40
@@ -39,36 +43,84 @@ class Message(NamedTuple):
         text: The details, at most `TEXT_LIMIT` characters; may be empty.
         kinds: The kind of each alert: first, changed, reminder or recovered.
         alerts: The alerts, redacted, for channels that send data instead of text.
+        pages: The dashboard page about each alert; empty texts if the address of the dashboard is unknown.
     """
 
     title: str
     text: str
     kinds: tuple[AlertKind, ...]
     alerts: tuple[Alert, ...] = ()
+    pages: tuple[str, ...] = ()
 
 
-def compose(alerts: Sequence[Alert], digest_at: int = DIGEST_AT) -> list[tuple[Message, tuple[Alert, ...]]]:
+def compose(
+    alerts: Sequence[Alert], digest_at: int = DIGEST_AT, *, dashboard: str = ""
+) -> list[tuple[Message, tuple[Alert, ...]]]:
     """Return the messages for alerts: one for each, or a single digest if there are many.
 
     Args:
         alerts: The alerts to send, in order.
         digest_at: The number of alerts from which on they become a digest.
+        dashboard: URL of the dashboard, for links; empty if unknown.
 
     Returns:
         Each message with its alerts.
     """
     if len(alerts) >= max(digest_at, 2):
-        return [(_digest_message(alerts), tuple(alerts))]
-    return [(_single_message(alert), (alert,)) for alert in alerts]
+        return [(_digest_message(alerts, dashboard), tuple(alerts))]
+    return [(_single_message(alert, dashboard), (alert,)) for alert in alerts]
 
 
-def _single_message(alert: Alert) -> Message:
+def _single_message(alert: Alert, dashboard: str) -> Message:
+    page, command = _page_and_command(alert, dashboard)
+    at = f"{alert.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    facts = f"Alert {alert.id}, {at}. Command: {command}"
+    footer = f"{facts}\n{page}" if page else facts
     safe = _safe_alert(alert, TEXT_LIMIT)
-    return Message(_headline(alert, TITLE_LIMIT), safe.text, (alert.kind,), (safe,))
+    text = _truncate(safe.text, TEXT_LIMIT - len(footer) - 1)
+    return Message(_headline(alert, TITLE_LIMIT), f"{text}\n{footer}".strip(), (alert.kind,), (safe,), (page,))
 
 
-def _digest_message(alerts: Sequence[Alert]) -> Message:
-    lines = [_headline(alert, _LINE_LIMIT) for alert in alerts[:_MAX_LINES]]
+def check_dashboard_url(url: str) -> str:
+    """Return the URL of a dashboard without a slash at its end.
+
+    Raises:
+        ConfigError: If it is not an http or https URL with a host.
+    """
+    parts = urlsplit(url)
+    if url and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment):
+        raise ConfigError(
+            f"dashboard_url is {url!r}; give the address of the dashboard, such as https://ops.example.com"
+        )
+    return url.rstrip("/")
+
+
+_PAGES = {
+    "source": ("/sources/{}", "outlast sources show {}"),
+    "outage": ("/sources", "outlast sources list"),
+    "group": ("/failures/{}", "outlast dlq list --group {}"),
+    "growth": ("/failures/{}", "outlast dlq list --group {}"),
+    "age": ("/dead-letters", "outlast dlq groups"),
+    "job": ("/jobs?job={}", "outlast job list"),
+    "cooldown": ("/waits", "outlast status"),
+}
+"""By the first word of an alert's key: the page about it, and the command that shows the same."""
+
+
+def _page_and_command(alert: Alert, dashboard: str) -> tuple[str, str]:
+    kind, _, subject = alert.key.partition(":")
+    path, command = _PAGES.get(kind, ("/", "outlast status"))
+    safe = _redacted_line(subject)
+    page = f"{dashboard}{path.format(quote(safe, safe=''))}" if dashboard else ""
+    return page, command.format(safe)
+
+
+def _digest_message(alerts: Sequence[Alert], dashboard: str) -> Message:
+    pages = tuple(_page_and_command(alert, dashboard)[0] for alert in alerts)
+    lines = [
+        f"{_headline(alert, max(_LINE_LIMIT - len(page), _MIN_HEADLINE))} {page}".rstrip()
+        for alert, page in zip(alerts[:_MAX_LINES], pages, strict=False)
+    ]
     if len(alerts) > _MAX_LINES:
         lines.append(f"… and {len(alerts) - _MAX_LINES} more")
     title = f"{len(alerts)} changes: {_counts_text(alerts)}"
@@ -77,6 +129,7 @@ def _digest_message(alerts: Sequence[Alert]) -> Message:
         _truncate("\n".join(lines), TEXT_LIMIT),
         tuple(alert.kind for alert in alerts),
         tuple(_safe_alert(alert, _DIGEST_TEXT_LIMIT) for alert in alerts),
+        pages,
     )
 
 

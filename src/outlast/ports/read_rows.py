@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from outlast.ports.rows import Attempt, DeadLetterFilter, Reason, Status, TaskFilter
+from outlast.ports.rows import Attempt, DeadLetterFilter, FinishedTask, Reason, Status, TaskFilter
 
 __all__ = [
     "MOST_COUNTED",
@@ -159,6 +159,7 @@ class FailureGroup(NamedTuple):
         acknowledged_at: When somebody acknowledged it. A later failure reopens the group.
         acknowledged_by: Who acknowledged it.
         snoozed_until: No alerts before this time.
+        snoozed_by: Who snoozed it.
     """
 
     fingerprint: str
@@ -174,6 +175,7 @@ class FailureGroup(NamedTuple):
     acknowledged_at: datetime | None = None
     acknowledged_by: str = ""
     snoozed_until: datetime | None = None
+    snoozed_by: str = ""
 
     def standing(self, now: datetime) -> str:
         """Return ``open``, ``acknowledged`` or ``snoozed``."""
@@ -320,6 +322,8 @@ class BreakerOpening(NamedTuple):
 
 MAX_ROWS_SCANNED = 3000
 """Rows that are scanned for one page."""
+MOST_SAMPLED = 10_000
+"""Tasks that are read for durations and latencies."""
 SILENT_AFTER = 60.0
 """Seconds without a report after which a process without a lease counts as gone."""
 
@@ -363,6 +367,9 @@ class Reads(Protocol):
     def failure(self, fingerprint: str) -> FailureGroup | None:
         """Return a failure group, or None."""
 
+    def fingerprints(self, prefix: str, limit: int) -> list[str]:
+        """Return the fingerprints of failure groups that begin with a prefix, in order."""
+
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step, oldest first. The result has all groups."""
 
@@ -372,6 +379,9 @@ class Reads(Protocol):
     def failure_tasks(self, fingerprint: str, limit: int = 1000) -> dict[str, int]:
         """Return the number of failed attempts by task, among the last ones of a group; most failures first."""
 
+    def tasks_by_group(self, fingerprints: Sequence[str], limit: int = 100) -> dict[str, dict[str, int]]:
+        """Return the same for several groups, with at most `limit` attempts of each. The result has all groups."""
+
     def dead_letter_lines(self, filters: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
         """Return dead letters, newest first. Pass `Page.next` as ``before`` for the next page."""
 
@@ -380,6 +390,14 @@ class Reads(Protocol):
 
     def task_lines(self, filters: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
         """Return tasks, newest first. Pass `Page.next` as ``before`` for the next page."""
+
+    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
+        """Return tasks that were created within a window and have ended, spread over it, oldest first.
+
+        Args:
+            window: Length of the window in seconds, back from now.
+            most: Most tasks that are read, whether or not they have ended.
+        """
 
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource, counted up to `MOST_COUNTED`."""

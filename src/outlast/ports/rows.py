@@ -19,6 +19,7 @@ __all__ = [
     "Note",
     "QueueRow",
     "Reason",
+    "RecordedTask",
     "Rescued",
     "SettleAndClaim",
     "SettleAndClaimResult",
@@ -281,6 +282,28 @@ class Attempt(NamedTuple):
     failure: dict[str, Any]
 
 
+class RecordedTask(NamedTuple):
+    """A task with its history, for a replay under another policy.
+
+    Attributes:
+        started_at: When its last attempt started.
+        ended_at: When it was done or failed for good.
+        attempts: Its failed attempts, oldest first, without tracebacks.
+    """
+
+    id: int
+    task_type: str
+    resource: str | None
+    status: Status
+    deferrals: int
+    replays: int
+    crash_count: int
+    started_at: datetime | None
+    ended_at: datetime | None
+    created_at: datetime
+    attempts: tuple[Attempt, ...] = ()
+
+
 class DeadLetter(NamedTuple):
     """A task that failed for good, kept until it is replayed or discarded."""
 
@@ -308,14 +331,32 @@ class DeadLetter(NamedTuple):
     options: str | None = None
 
 
+class TaskSearch(NamedTuple):
+    """A text to find in the stored arguments of tasks ignoring case, or as their unique key.
+
+    Attributes:
+        text: The text.
+        is_shown: Returns whether a unique key and arguments, as they are stored, show the text to people: a store asks
+            it about each task that has the text, so that nobody can guess a secret by searching for it.
+    """
+
+    text: str
+    is_shown: Callable[[str | None, str], bool]
+
+
 class TaskFilter(NamedTuple):
-    """Selects tasks for a list, newest first."""
+    """Selects tasks for a list, newest first.
+
+    Attributes:
+        search: Only tasks that show a text.
+    """
 
     status: Status | None = None
     queue: str | None = None
     task_type: str | None = None
     before: int | None = None
     limit: int = 50
+    search: TaskSearch | None = None
 
 
 class DeadLetterFilter(NamedTuple):
@@ -387,6 +428,39 @@ class QueueRow(NamedTuple):
     scheduled: int
     running: int
     parked: int
+
+
+class PeriodicRow(NamedTuple):
+    """A periodic task as the store knows it, also one of another program.
+
+    Attributes:
+        last_run_at: When it was enqueued last; None before the first time.
+        last_task: Id of the task of its last run; None if unknown.
+        last_status: Status of that task; None if the task was pruned.
+    """
+
+    name: str
+    next_run_at: datetime
+    last_run_at: datetime | None
+    paused: bool
+    last_task: int | None
+    last_status: Status | None
+
+
+class FinishedTask(NamedTuple):
+    """A task of a sample: how it ended, and when its last attempt was due, started and ended.
+
+    Attributes:
+        status: ``DONE`` or ``FAILED``.
+        due_at: When its last attempt was due.
+        started_at: When its last attempt started; None if that is unknown.
+    """
+
+    task_type: str
+    status: Status
+    due_at: datetime
+    started_at: datetime | None
+    ended_at: datetime
 
 
 class Cooldown(NamedTuple):

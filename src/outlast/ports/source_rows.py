@@ -410,6 +410,9 @@ class Alerts(Protocol):
         'first'. An older one that reached some channels does not delay it.
         """
 
+    def make_alerts_due(self) -> int:
+        """Make all alerts that wait for a later delivery due now; return how many. Leases stay."""
+
     def settle_alerts(self, results: Sequence[AlertResult]) -> int:
         """Save results of deliveries; return how many. A result with an old epoch is dropped."""
 

@@ -18,7 +18,9 @@ from outlast.ports.rows import (
     Enqueued,
     Group,
     NewTask,
+    PeriodicRow,
     QueueRow,
+    RecordedTask,
     Rescued,
     SettleAndClaim,
     SettleAndClaimResult,
@@ -167,6 +169,14 @@ class Tasks(Protocol):
 
     def attempts(self, task_id: int) -> list[Attempt]:
         """Return the failed attempts of a task, oldest first."""
+
+    def recorded_tasks(self, before: int | None, limit: int) -> list[RecordedTask]:
+        """Return tasks of any status with their failed attempts, newest first.
+
+        Args:
+            before: Only tasks with smaller ids, for the next page; None for the newest.
+            limit: Maximum number; no more rows of tasks are read.
+        """
 
     def result(self, task_id: int) -> str | None:
         """Return the stored result of a task as JSON text; None if there is none."""
@@ -323,8 +333,20 @@ class Periodic(Protocol):
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:
         """Register periodic tasks by name, with the seconds until the first run. A known one keeps its next time."""
 
+    def periodic(self) -> list[PeriodicRow]:
+        """Return all registered periodic tasks, ordered by name."""
+
+    def pause_periodic(self, name: str, *, paused: bool, seconds: float | None = None) -> bool:
+        """Pause or resume a periodic task for all workers; return whether it is registered.
+
+        Args:
+            name: Name of the periodic task.
+            paused: Whether it is paused from now on.
+            seconds: Seconds from now until the next run; None keeps it.
+        """
+
     def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
-        """Return the periodic tasks that are due, each with its due time."""
+        """Return the periodic tasks that are due and not paused, each with its due time."""
 
     def run_periodic(
         self, name: str, due: datetime, seconds: float, task: NewTask, *, wait: bool = False

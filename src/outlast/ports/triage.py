@@ -29,7 +29,7 @@ class NewReplay(NamedTuple):
     """A replay to start.
 
     Attributes:
-        which: Filter for the dead letters. Its ``limit`` and ``before`` apply too.
+        filters: Filter for the dead letters. Its ``limit`` and ``before`` apply too.
         canary: Whether one task is tried first, then ten, then the rest.
         rate: Tasks per second for the rest; None for no limit.
         who: Who asked for it.
@@ -38,7 +38,7 @@ class NewReplay(NamedTuple):
             default: none with a canary, any number without one.
     """
 
-    which: DeadLetterFilter
+    filters: DeadLetterFilter
     canary: bool = True
     rate: float | None = None
     who: str = ""
@@ -63,7 +63,7 @@ class Replay(NamedTuple):
     """
 
     id: int
-    which: DeadLetterFilter
+    filters: DeadLetterFilter
     canary: bool
     rate: float | None
     state: ReplayState
@@ -158,6 +158,25 @@ class AuditEntry(NamedTuple):
     subject: str
     detail: dict[str, Any]
     reason: str
+
+
+MARK_RETENTION = 90 * 86400.0
+"""Seconds for which marks of the charts are kept."""
+
+
+class ChartMark(NamedTuple):
+    """An event that somebody marked on the charts.
+
+    Attributes:
+        kind: ``deploy``.
+        text: What happened, such as a version.
+    """
+
+    id: int
+    at: datetime
+    kind: str
+    text: str
+    who: str
 
 
 class TriageStore(Protocol):
@@ -264,6 +283,12 @@ class TriageStore(Protocol):
         self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
     ) -> list[AuditEntry]:
         """Return recorded manual actions, newest first."""
+
+    def add_chart_mark(self, kind: str, text: str, who: str) -> int:
+        """Mark an event on the charts; return its id. Marks older than `MARK_RETENTION` are deleted."""
+
+    def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
+        """Return the marks of the last `window` seconds, newest first."""
 
     def count_rows(self) -> dict[str, int]:
         """Count the rows: return the number of tasks by status, and ``dead_letters``, without the counters."""

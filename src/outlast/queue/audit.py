@@ -13,6 +13,11 @@ from outlast.ports.rows import storable
 from outlast.ports.store import Store
 from outlast.queue.masking import masked_text
 
+SUBJECTS = (
+    "alerts", "counters", "dead_letter:ID", "dead_letters", "deploy:VERSION", "group:FINGERPRINT", "periodic:NAME",
+    "queue:NAME", "refused", "replay:ID", "resource:NAME", "source:ID", "sources", "task:ID", "tasks",
+)  # fmt: skip
+"""What entries are about."""
 _MAX_VALUE = 300  # characters of one value
 _MAX_WHY = 1000
 _MAX_WHO = 200

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["DeadLetterBox", "DeadLetterHistory", "Handled"]
 
 
+FILTER_FIELDS = {"task": "task_type", "group": "fingerprint"}
+"""Filters that have another name than the field of a row that they compare."""
 _PAGE = 200
 _LONGEST_NOTE = 2000  # characters
 _MAX_FAILURES = 1_000_000
@@ -107,7 +109,7 @@ class DeadLetterTriage:
         wanted = wanted._replace(limit=limit)
         speed = None if rate is None else per_second("rate", rate)
         detail = wanted._asdict() | {"canary": canary, "rate": speed, "max_failures": max_failures}
-        write_audit(self._store, "begin_replay", audit_subject(wanted), detail, who=who, why=why)
+        write_audit(self._store, "start_replay", audit_subject(wanted), detail, who=who, why=why)
         return self._store.add_replay(NewReplay(wanted, canary, speed, who or os_user(), why, max_failures))
 
     def replays(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
@@ -278,7 +280,7 @@ def dead_letter_filter(which: dict[str, Any], **more: Any) -> DeadLetterFilter:
     for name, kind in (("category", Category), ("reason", Reason)):
         if which.get(name) is not None:
             which = which | {name: enum_member(kind, which[name])}
-    return DeadLetterFilter(**which, **more)
+    return DeadLetterFilter(**{FILTER_FIELDS.get(name, name): value for name, value in which.items()}, **more)
 
 
 def iter_dead_letters(store: Store, wanted: DeadLetterFilter, limit: int | None) -> Iterator[DeadLetter]:
@@ -338,11 +340,11 @@ class DeadLetterHistory(NamedTuple):
     """A dead letter and its failed attempts.
 
     Attributes:
-        letter: The dead letter.
+        dead_letter: The dead letter.
         attempts: All failed attempts, oldest first, including those before an earlier replay.
     """
 
-    letter: DeadLetter
+    dead_letter: DeadLetter
     attempts: list[Attempt]
 
 
@@ -361,9 +363,10 @@ class Handled(NamedTuple):
 class DeadLetterBox(DeadLetterTriage):
     """The dead letters of an app, as ``app.dead_letters``.
 
-    In all methods, ``which`` is a set of filters: ``task_type``, ``queue``, ``category``, ``reason``, ``fingerprint``,
-    ``since`` and ``until`` (aware datetimes), ``text`` and ``ids``. ``who`` is the person who acts, by default the user
-    of this process, and ``why`` is their reason. Every change is recorded in the audit log before it is made.
+    In all methods, ``which`` is a set of filters: ``task``, ``queue``, ``category``, ``reason``, ``group`` (a
+    fingerprint), ``since`` and ``until`` (aware datetimes), ``text`` and ``ids``. ``who`` is the person who acts, by
+    default the user of this process, and ``why`` is their reason. Every change is recorded in the audit log before it
+    is made.
 
     Args:
         store: The store with the dead letters.

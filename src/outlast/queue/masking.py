@@ -5,6 +5,7 @@ import json
 import math
 
 from outlast.classify import default_classifier
+from outlast.ports.rows import TaskSearch
 from outlast.redact import MASK, safe_text
 from outlast.secret_names import is_secret_name
 
@@ -48,6 +49,16 @@ def masked_parameters(text: str) -> str:
         return json.dumps(_without_engine_key(_parse(text)), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError):
         return default_classifier().redact(text)
+
+
+def task_search(text: str) -> TaskSearch:
+    """Return a search for tasks by unique key or part of the arguments; masked secrets are not found by their value."""
+    wanted, is_plain = text.casefold(), masked_text(text) == text
+
+    def is_shown(unique_key: str | None, parameters: str) -> bool:
+        return (is_plain and unique_key == text) or wanted in masked_parameters(parameters).casefold()
+
+    return TaskSearch(text, is_shown)
 
 
 def masked_value(text: str) -> "Any":

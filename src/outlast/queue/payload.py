@@ -11,13 +11,7 @@ from json import JSONDecoder, JSONEncoder
 from typing import Any, NoReturn
 
 from outlast.errors import PayloadError
-from outlast.queue.json_conversion import (
-    Misfit,
-    conversion_of,
-    hints_of,
-    misfit_error,
-    optional_conversion,
-)
+from outlast.queue.json_conversion import Misfit, conversion_of, hints_of, misfit_error, optional_conversion
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

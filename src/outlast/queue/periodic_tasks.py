@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from outlast import clock
 from outlast.errors import ConfigError, PayloadError
+from outlast.ports.rows import Enqueued, NewTask
 from outlast.ports.store import Store
 from outlast.queue.definition import Definition, seconds
 from outlast.queue.logs import log
@@ -55,6 +56,36 @@ class PeriodicSchedule:
             raise ConfigError(f"the periodic task {entry.definition.name} must not have required parameters") from error
         self._entries[entry.definition.name] = entry
 
+    def names(self) -> list[str]:
+        """Return the names of the periodic tasks of this program."""
+        return list(self._entries)
+
+    def pause(self, store: Store, name: str) -> bool:
+        """Pause a periodic task for all workers, until it is resumed; return whether it is registered.
+
+        Runs that were enqueued before continue.
+        """
+        return store.pause_periodic(name, paused=True)
+
+    def resume(self, store: Store, name: str) -> bool:
+        """Resume a periodic task; return whether it is registered. Runs that were missed are not made up for."""
+        entry, now = self._entries.get(name), store.now()
+        wait = None if entry is None else (entry.following(now) - now).total_seconds()
+        return store.pause_periodic(name, paused=False, seconds=wait)
+
+    def run_now(self, store: Store, name: str) -> Enqueued | None:
+        """Enqueue a run now, also while it is paused; its next regular run stays.
+
+        Returns:
+            The task; the live one if runs must not overlap; None if the task is not registered or a worker has enqueued
+            a run just now.
+        """
+        row = next((each for each in store.periodic() if each.name == name), None)
+        if row is None or name not in self._entries:
+            return None
+        wait = (row.next_run_at - store.now()).total_seconds()
+        return store.run_periodic(name, row.next_run_at, wait, self._task(name))
+
     def begin(self, store: Store) -> None:
         """Register the tasks in the store; a task that is registered already keeps its time."""
         if not self._entries:
@@ -73,16 +104,19 @@ class PeriodicSchedule:
         """
         count = 0
         for name, due in store.due_periodic(list(self._entries)):
-            definition, following, overlap = self._entries[name]
+            _, following, overlap = self._entries[name]
             base = max(due, store.now())  # not the local clock, which may be minutes off
             wait = (following(base) - base).total_seconds()
-            task = definition.prepare((), {}, {} if overlap == "allow" else {"unique_key": _UNIQUE_KEY})
-            enqueued = store.run_periodic(name, due, wait, task, wait=overlap == "queue")
+            enqueued = store.run_periodic(name, due, wait, self._task(name), wait=overlap == "queue")
             if enqueued is not None and enqueued.created:
                 count += 1
             elif enqueued is not None:
                 log.info("skipped a run of %s: task %d, the run before it, has not ended", name, enqueued.id)
         return count
+
+    def _task(self, name: str) -> NewTask:
+        definition, _, overlap = self._entries[name]
+        return definition.prepare((), {}, {} if overlap == "allow" else {"unique_key": _UNIQUE_KEY})
 
 
 def next_time_function(every: float | timedelta | None, cron: str | None, zone: tzinfo = UTC) -> NextTime:

@@ -47,11 +47,11 @@ class TaskReader:
         self._store = store
 
     def list(self, **which: Any) -> list[Task]:
-        """Return tasks, newest first, filtered by ``status``, ``queue``, ``task_type``, ``before`` and ``limit``."""
+        """Return tasks, newest first, filtered by ``status``, ``queue``, ``task``, ``before`` and ``limit``."""
         status = which.get("status")
         if status is not None:
             which["status"] = enum_member(Status, status)
-        return self._store.find(TaskFilter(**which))
+        return self._store.find(TaskFilter(task_type=which.pop("task", None), **which))
 
     def show(self, number: int) -> TaskHistory:
         """Return a task with its history.

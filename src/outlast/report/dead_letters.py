@@ -153,7 +153,7 @@ class ReplayLine(NamedTuple):
 
     Attributes:
         what: The filter of dead letters, in words.
-        given: The same filter, as parameters of the list of dead letters.
+        filters: The same filter, as parameters of the list of dead letters.
         told: Its progress, in a sentence or two.
         steps: One first, then ten, then the rest; empty for a replay without a canary.
         rate: The rate, in words.
@@ -168,7 +168,7 @@ class ReplayLine(NamedTuple):
     id: int
     state: str
     what: str
-    given: dict[str, str]
+    filters: dict[str, str]
     told: str
     steps: tuple[ReplayStage, ...]
     rate: str
@@ -197,16 +197,16 @@ def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
         replay: The row.
         mask: Masks the secrets in its texts.
     """
-    which = replay.which._replace(text=mask(replay.which.text or ""))
+    filters = replay.filters._replace(text=mask(replay.filters.text or ""))
     handled = replay.replayed + replay.conflicts
     replay = replay._replace(total=max(replay.total, handled))  # a canary that failed is replayed a second time
     left = max(replay.total - handled, 0) if replay.state is not ReplayState.DONE else 0
-    params = filter_params(which)
+    params = filter_params(filters)
     return ReplayLine(
         id=replay.id,
         state=str(replay.state),
-        what=filter_text(params, which),
-        given=params,
+        what=filter_text(params, filters),
+        filters=params,
         told=_progress_text(replay, left),
         steps=_replay_steps(replay),
         rate=rate_text(replay.rate),

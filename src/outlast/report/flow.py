@@ -5,11 +5,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from outlast.ports.read_rows import FlowEvent, FlowPoint, Pulse
+from outlast.ports.read_rows import FlowEvent, FlowPoint
 from outlast.report.text_format import CATEGORIES
 
-NEW_STORE_SECONDS = 1_800.0
-"""Seconds after its first task for which a store counts as new."""
 FlowCounts = Mapping[tuple[FlowEvent, str], int]
 """How often each event happened, by event and category."""
 _FAILURE_EVENTS = (FlowEvent.RETRIED, FlowEvent.LOST, FlowEvent.FAILED)
@@ -98,19 +96,3 @@ def failures_by_category(counts: FlowCounts) -> dict[str, int]:
         if number and is_failure(event, category):
             found[category] += number
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-def is_new_store(pulse: Pulse) -> bool:
-    """Return whether the first task was enqueued within `NEW_STORE_SECONDS`.
-
-    A store that is used again after a pause is not new: most of its tasks are older than the last hour.
-
-    Args:
-        pulse: The pulse of the last hour.
-    """
-    if not pulse.newest_task:
-        return True
-    if not pulse.flow or (pulse.at - min(point.at for point in pulse.flow)).total_seconds() > NEW_STORE_SECONDS:
-        return False
-    recent = sum(point.count for point in pulse.flow if point.event is FlowEvent.ENQUEUED)
-    return recent * 2 >= pulse.newest_task

@@ -1,5 +1,6 @@
 """The texts of the overview: its headline, the changes of the last hour, and the badges of the menu."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -171,6 +172,7 @@ class ChangeLine(NamedTuple):
         detail: Details, such as the message of a failure; may be empty.
         page: Name of the page that shows more.
         params: Filter of that page.
+        times: How often it happened; `at` is the last time.
     """
 
     at: datetime | None
@@ -179,17 +181,23 @@ class ChangeLine(NamedTuple):
     detail: str
     page: str
     params: Mapping[str, Any]
+    times: int = 1
 
 
 def recent_changes(pulse: Pulse, most: int = 12) -> list[ChangeLine]:
     """Return the changes of the last hour: first those in the counts, then single events, newest first.
+
+    Events with the same sentence share one line.
 
     Args:
         pulse: The pulse of the last hour.
         most: Most sentences to return.
     """
     events = sorted(_change_lines(_deduplicate(pulse.changes)), key=lambda line: line.at or pulse.at, reverse=True)
-    return [*_count_lines(pulse), *events][:most]
+    times = Counter(line.text for line in events)
+    newest = {line.text: line for line in reversed(events)}
+    lines = [newest[text]._replace(times=number) for text, number in times.items()]
+    return [*_count_lines(pulse), *lines][:most]
 
 
 def _count_lines(pulse: Pulse) -> Iterable[ChangeLine]:
@@ -264,11 +272,11 @@ def _single_line(change: Change) -> ChangeLine:
             return ChangeLine(change.at, "bad", text, change.text, "failure", {"fingerprint": change.subject})
         case "source" if change.after == "healthy":
             text = f"Source {change.name} is healthy again."
-            return ChangeLine(change.at, "ok", text, "", "source", {"number": change.subject})
+            return ChangeLine(change.at, "ok", text, "", "source", {"source_id": change.subject})
         case "source":
             kind = _SOURCE_KINDS.get(change.after, "info")
             text = f"Source {change.name} is {_state_text(change.after)} now{_previous_state_text(change.before)}."
-            return ChangeLine(change.at, kind, text, change.text, "source", {"number": change.subject})
+            return ChangeLine(change.at, kind, text, change.text, "source", {"source_id": change.subject})
         case "run":
             return _run_line(change)
         case "breaker":
@@ -288,7 +296,7 @@ def _run_line(change: Change) -> ChangeLine:
         kind = "bad"
     ending = f" with exit code {code}" if code else ""
     text = f"Run of job {change.name} {_RUN_TEXTS.get(state, state)}{ending}."
-    return ChangeLine(change.at, kind, text, change.text, "run", {"run": change.subject})
+    return ChangeLine(change.at, kind, text, change.text, "run", {"run_id": change.subject})
 
 
 def _group_line(changes: Sequence[Change]) -> ChangeLine:

@@ -1,5 +1,6 @@
 """Numbers, times, categories and store locations as people read them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -9,39 +10,37 @@ from outlast.units import DISPLAY_UNITS
 
 
 class CategoryLook(NamedTuple):
-    """How a category is shown, so that it can be recognised without its colour.
+    """How a category is shown.
 
     Attributes:
-        code: Two letters.
         label: Its name in words.
         retryable: Whether a retry may help; drawn plain if so, hatched if not.
-        meaning: What it says of the failure, in one line.
+        meaning: What it says of the failure, in one line; empty for a category that this version does not know.
     """
 
-    code: str
     label: str
     retryable: bool
     meaning: str
 
 
-_LOOKS = {
-    Category.NETWORK: ("NE", "the server could not be reached, or the connection broke"),
-    Category.RATE_LIMIT: ("RL", "the server asks for fewer requests"),
-    Category.API_TEMPORARY: ("AT", "the server answered with a temporary error"),
-    Category.DATABASE_BUSY: ("DB", "the database was busy, locked or restarting"),
-    Category.SYSTEM: ("SY", "this machine ran short of something, or a process died"),
-    Category.ACCESS_DENIED: ("AD", "the server denies access to this caller"),
-    Category.NOT_FOUND: ("NF", "the requested thing does not exist"),
-    Category.INVALID_PARAMETERS: ("IP", "the request is not valid"),
-    Category.AUTHENTICATION: ("AU", "the credentials were not accepted"),
-    Category.QUOTA_EXHAUSTED: ("QU", "a quota is used up; waiting for its renewal or paying helps"),
-    Category.CONFIGURATION: ("CF", "something is configured wrongly on this side"),
-    Category.INTEGRITY: ("IN", "the data would contradict itself"),
-    Category.DATA: ("DA", "the data received does not have the expected form"),
-    Category.UNKNOWN: ("UN", "nothing showed what it is"),
+_MEANINGS = {
+    Category.NETWORK: "the server could not be reached, or the connection broke",
+    Category.RATE_LIMIT: "the server asks for fewer requests",
+    Category.API_TEMPORARY: "the server answered with a temporary error",
+    Category.DATABASE_BUSY: "the database was busy, locked or restarting",
+    Category.SYSTEM: "this machine ran short of something, or a process died",
+    Category.ACCESS_DENIED: "the server denies access to this caller",
+    Category.NOT_FOUND: "the requested thing does not exist",
+    Category.INVALID_PARAMETERS: "the request is not valid",
+    Category.AUTHENTICATION: "the credentials were not accepted",
+    Category.QUOTA_EXHAUSTED: "a quota is used up; waiting for its renewal or paying helps",
+    Category.CONFIGURATION: "something is configured wrongly on this side",
+    Category.INTEGRITY: "the data would contradict itself",
+    Category.DATA: "the data received does not have the expected form",
+    Category.UNKNOWN: "nothing showed what it is",
 }
 
-CATEGORIES = tuple(str(category) for category in _LOOKS)
+CATEGORIES = tuple(str(category) for category in _MEANINGS)
 """All categories, in the order of lists and charts."""
 
 
@@ -50,9 +49,8 @@ def category_look(category: str) -> CategoryLook:
     try:
         known = Category(category)
     except ValueError:
-        return CategoryLook("??", category.replace("_", " ") or "no category", retryable=False, meaning="")
-    code, meaning = _LOOKS[known]
-    return CategoryLook(code, known.value.replace("_", " "), known.retryable, meaning)
+        return CategoryLook(category.replace("_", " ") or "no category", retryable=False, meaning="")
+    return CategoryLook(known.value.replace("_", " "), known.retryable, _MEANINGS[known])
 
 
 def count(number: float) -> str:
@@ -68,6 +66,11 @@ def shortened(text: str, limit: int) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """Return a number and what it counts: ``1 worker``, ``2 workers``, ``2 retries``."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def group_title(error_type: str, tasks: Sequence[str]) -> str:
+    """Return the title of a group of failures: ``TimeoutError in scrape``, ``TimeoutError in 2 tasks``."""
+    return f"{error_type or 'Failure'} in {tasks[0] if len(tasks) == 1 else counted(len(tasks), 'task')}"
 
 
 def ago(at: datetime, now: datetime) -> str:

@@ -16,8 +16,11 @@ from outlast.ports.rows import (
     Cooldown,
     DeadLetter,
     DeadLetterFilter,
+    FinishedTask,
     Group,
+    PeriodicRow,
     QueueRow,
+    RecordedTask,
     Settlement,
     Task,
     TaskFilter,
@@ -28,8 +31,10 @@ from outlast.ports.triage import PayloadEdit, Replay, ReplayState
 from outlast.stores.counters import event_totals
 from outlast.stores.row_reader import RowReader
 
+_SPARSE = 10  # the part of a sample that has to be found
 R = TypeVar("R")
 Values = Mapping[str, Any] | None
+_MAX_ID = 1 << 62  # larger than every id
 
 
 class Statements(ABC):
@@ -103,6 +108,15 @@ class SharedTasks:
     def attempts(self, task_id: int) -> list[Attempt]:
         """Return the failed attempts of a task."""
         return self.db.select(Attempt, "attempts", {"id": task_id})
+
+    def recorded_tasks(self, before: int | None, limit: int) -> list[RecordedTask]:
+        """Return tasks with their failed attempts, newest first."""
+        values = {"before": _MAX_ID if before is None else before, "limit": limit}
+        found = self.db.select(RecordedTask, "recorded_tasks", values)
+        attempts: dict[int, list[Attempt]] = {}
+        for each in self.db.select(Attempt, "attempts_of_tasks", {"ids": [task.id for task in found]}):
+            attempts.setdefault(each.task_id, []).append(each)
+        return [task._replace(attempts=tuple(attempts.get(task.id, ()))) for task in found]
 
     def result(self, task_id: int) -> str | None:
         """Return the stored result of a task."""
@@ -182,6 +196,10 @@ class SharedFlowControl:
     def queues(self) -> list[QueueRow]:
         """Return the queues that have tasks or are paused."""
         return self.db.select(QueueRow, "queues")
+
+    def periodic(self) -> list[PeriodicRow]:
+        """Return all registered periodic tasks, ordered by name."""
+        return self.db.select(PeriodicRow, "list_periodic")
 
     def cooldowns(self) -> list[Cooldown]:
         """Return the cooldowns that run now."""
@@ -301,6 +319,10 @@ class SharedAlerts:
         """Return the last alert of each key."""
         return {alert.key: alert for alert in self.db.select(Alert, "last_alerts", {"keys": list(keys)})}
 
+    def make_alerts_due(self) -> int:
+        """Make all waiting alerts due now."""
+        return self.db.change("make_alerts_due")
+
 
 class SharedJobs:
     """A part of `Jobs`."""
@@ -344,6 +366,10 @@ class SharedReads:
         """Return a failure group, or None."""
         return self.db.find(FailureGroup, "failure_group", {"fingerprint": fingerprint})
 
+    def fingerprints(self, prefix: str, limit: int) -> list[str]:
+        """Return the fingerprints that begin with a prefix."""
+        return self.db.column("list_fingerprints", {"prefix": prefix, "limit": limit})
+
     def _failure_flow(self, fingerprints: Sequence[str], values: Mapping[str, Any]) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step; `values` say which steps."""
         flow: dict[str, list[FlowPoint]] = {each: [] for each in fingerprints}
@@ -357,7 +383,26 @@ class SharedReads:
 
     def failure_tasks(self, fingerprint: str, limit: int = 1000) -> dict[str, int]:
         """Return the number of failed attempts by task, among the last ones of a group."""
-        return dict(self.db.fetch("failure_tasks", {"fingerprint": fingerprint, "limit": limit}))
+        return self.tasks_by_group([fingerprint], limit)[fingerprint]
+
+    def tasks_by_group(self, fingerprints: Sequence[str], limit: int = 100) -> dict[str, dict[str, int]]:
+        """Return the number of failed attempts by task, among the last ones of each of these groups."""
+        found: dict[str, dict[str, int]] = {each: {} for each in fingerprints}
+        for fingerprint, task_type, size in self.db.fetch(
+            "failure_tasks", {"fingerprints": list(found), "limit": limit}
+        ):
+            found[fingerprint][task_type] = size
+        return found
+
+    def _finished_sample(self, values: Mapping[str, Any], most: int) -> list[FinishedTask]:
+        """Return a sample of finished tasks; `values` say of which window.
+
+        Ids with large gaps leave too few tasks in a spread sample; then the newest tasks are the sample.
+        """
+        rows = self.db.fetch("sample_finished", {**values, "most": most})
+        if rows and rows[0][1] > 1 and len(rows) * _SPARSE < most:
+            rows = self.db.fetch("newest_finished", {**values, "most": most})
+        return [self.db.read_row(FinishedTask, row[2:]) for row in rows]
 
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource."""

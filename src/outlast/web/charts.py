@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from outlast.ports.triage import ChartMark
 from outlast.report.overview import compact
 from outlast.report.text_format import category_look, count
 from outlast.units import span
@@ -51,7 +52,6 @@ class Series(NamedTuple):
 
     Attributes:
         look: CSS class of its colour.
-        code: Two letters for people who cannot tell the colours apart; empty if there is only one series.
         hatched: Whether its bars are hatched.
         label: Its name.
         noun: What a bar counts, singular and plural.
@@ -62,7 +62,6 @@ class Series(NamedTuple):
     """
 
     look: str
-    code: str
     hatched: bool
     label: str
     noun: tuple[str, str]
@@ -92,6 +91,7 @@ class Chart(NamedTuple):
         y_ticks: Lines and labels, from bottom to top.
         x_ticks: Labels below, oldest first.
         most: Value of the top line.
+        marks: Events in this time, oldest first, each with its position in percent.
     """
 
     id: str
@@ -102,6 +102,7 @@ class Chart(NamedTuple):
     y_ticks: tuple[Tick, ...]
     x_ticks: tuple[Tick, ...]
     most: float
+    marks: tuple[tuple[float, ChartMark], ...] = ()
 
 
 class Sparkline(NamedTuple):
@@ -117,7 +118,14 @@ class Sparkline(NamedTuple):
 
 
 def stacked_chart(
-    id_: str, title: str, series: Sequence[Series], steps: Sequence[datetime], step: float, per: float = 0.0
+    id_: str,
+    title: str,
+    series: Sequence[Series],
+    steps: Sequence[datetime],
+    step: float,
+    *,
+    per: float = 0.0,
+    marks: Sequence[ChartMark] = (),
 ) -> Chart:
     """Return a chart of stacked bars.
 
@@ -128,6 +136,7 @@ def stacked_chart(
         steps: When each step begins.
         step: Seconds that one step covers.
         per: Unit of the axis in seconds, such as 60 for a rate per minute; 0 for counts per step.
+        marks: Events to mark, newest first; those outside the steps are left out.
     """
     scale = per / step if per else 1.0
     totals = [sum(numbers) * scale for numbers in zip(*(each.counts for each in series), strict=True)]
@@ -147,7 +156,9 @@ def stacked_chart(
     figures = ", ".join(f"{each.label} {count(total)}" for each, total in legend) or "nothing happened"
     window = step * len(steps)
     label = f"{title}, the last {span(window)}: {figures}"
-    return Chart(id_, title, label, tuple(drawn), legend, _y_ticks(most), _x_ticks(window), most)
+    places = [(_rounded((mark.at - steps[0]).total_seconds() / window * 100.0), mark) for mark in reversed(marks)]
+    shown = tuple((at, mark) for at, mark in places if 0 <= at <= 100)  # noqa: PLR2004  # percent
+    return Chart(id_, title, label, tuple(drawn), legend, _y_ticks(most), _x_ticks(window), most, shown)
 
 
 def _merge_small_series(series: Sequence[Series]) -> list[Series]:
@@ -158,7 +169,7 @@ def _merge_small_series(series: Sequence[Series]) -> list[Series]:
     others = [each for each in series if each not in largest]
     counts = [sum(numbers) for numbers in zip(*(each.counts for each in others), strict=True)]
     noun = ("failure of other categories", "failures of other categories")
-    merged = Series("none", "··", False, "others", noun, counts, others[0].page, {}, others[0].timed)  # noqa: FBT003  # not hatched
+    merged = Series("none", False, "others", noun, counts, others[0].page, {}, others[0].timed)  # noqa: FBT003  # not hatched
     return [*(each for each in series if each in largest), merged]
 
 
@@ -167,8 +178,7 @@ def category_series(failures: Mapping[str, Sequence[int]], page: str = "failures
     looks = [(name, category_look(name)) for name in failures]
     return [
         Series(
-            name.replace("_", "-") if look.code != "??" else "none",
-            look.code,
+            name.replace("_", "-") if look.meaning else "none",
             not look.retryable,
             look.label,
             (f"failure, {look.label}", f"failures, {look.label}"),

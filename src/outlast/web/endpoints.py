@@ -13,28 +13,28 @@ from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlencode
 
 import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from outlast.app import App
-from outlast.errors import ConfigError
-from outlast.queue.audit import audit_disabled, write_audit
+from outlast.errors import ConfigError, PayloadError
+from outlast.operations import FILTERS, InvalidValueError
+from outlast.operations.actions import OperationResult
+from outlast.operations.table import Operation, perform_texts, record_refusal
+from outlast.queue.masking import masked_text
 from outlast.web.access.callers import Caller, Role, get_caller
 from outlast.web.access.hosts import cookie_attributes
-from outlast.web.filters import MAX_SELECTED
 from outlast.web.forms import read_form
 from outlast.web.headers import get_nonce
 from outlast.web.live import LiveHub
 from outlast.web.rendering import SIGN_OUT, Assets, Renderer
 from outlast.web.routing import (
     APP_PLACEHOLDER,
-    ActionResult,
-    ActionRoute,
     Form,
-    FormError,
+    FormPage,
     NotFoundError,
     PageData,
     PageRequest,
@@ -163,67 +163,8 @@ class NoticeSigner:
         return hmac.new(self._key, body, hashlib.sha256).hexdigest()
 
 
-AUDITED_FIELDS = frozenset(
-    [
-        *("all", "before", "canary", "category", "for", "group", "max_failures", "minutes", "name", "number"),
-        *("queue", "rate", "reason", "replay", "resource", "since", "state", "task", "text", "until"),
-    ]
-)
-"""Form fields whose values go to the audit log; of all others, which may contain arguments, only the names do."""
-_REASON_FIELD = "why"
-_ROWS_FIELD = "number"  # one value for each selected row
-_SUBJECT_KINDS = {
-    "dead-letters": "dead_letter",
-    "failures": "group",
-    "queues": "queue",
-    "replays": "replay",
-    "sources": "source",
-    "tasks": "task",
-}
-_AUDIT_NAMES = {"pause_named_queue": "pause_queue", "save_dead_letter": "edit_dead_letter"}  # as the command line
-_SUBJECT_FIELDS = {"queues": ("queue", "name"), "waits": ("resource", "resource")}
-_MAX_FIELD_NAMES = 50
-
-
-def run_action(action: ActionRoute, page_request: PageRequest) -> ActionResult:
-    """Write the action to the audit log, then run it. Every action runs through here."""
-    why = "".join(page_request.form.get(_REASON_FIELD, [])[:1])
-    name = _AUDIT_NAMES.get(action.name, action.name)
-    write_audit(
-        page_request.app.store,
-        name,
-        _audit_subject(action, page_request),
-        _audit_detail(page_request.form),
-        who=page_request.who or "somebody",
-        why=why,
-        most=MAX_SELECTED,
-    )
-    with audit_disabled():
-        return action.act(page_request)
-
-
-def _audit_subject(action: ActionRoute, page_request: PageRequest) -> str:
-    """Return the subject of an action: ``task:7`` if the path or the form names it, otherwise the kind alone."""
-    first = action.path.split("/")[1]
-    kind = _SUBJECT_KINDS.get(first, first)
-    if page_request.path:
-        return f"{kind}:{next(iter(page_request.path.values()))}"
-    kind, field = _SUBJECT_FIELDS.get(first, (f"{kind}s", ""))
-    values = page_request.form.get(field, [])
-    return f"{kind}:{values[0]}" if values else kind
-
-
-def _audit_detail(form: Form) -> dict[str, Any]:
-    shown = {name: _audited_value(name, values) for name, values in form.items() if name in AUDITED_FIELDS}
-    others = sorted(name for name in form if name not in AUDITED_FIELDS and name != _REASON_FIELD)[:_MAX_FIELD_NAMES]
-    given = {name: value for name, value in shown.items() if value not in ("", [])}
-    return given | ({"fields": others} if others else {})
-
-
-def _audited_value(name: str, values: list[str]) -> str | list[str]:
-    """Return the audited value of a field: each selected row once, or the first value of any other field."""
-    each = list(dict.fromkeys(values)) if name == _ROWS_FIELD else values[:1]
-    return each[0] if len(each) == 1 else each
+_PARENT_QUERY_CHARS = 2000
+_MAX_CONFLICTS = 50  # more ids would make the URL too long
 
 
 API_PREFIX = "/api"
@@ -247,6 +188,7 @@ class Endpoints:
         assets: Files that pages load.
         hub: Source of the live updates.
         pages: All pages, to show a form again that has an error.
+        forms: The pages with forms, by the name of the operation.
         reference: The app as ``MODULE:APP``, for commands to copy.
     """
 
@@ -257,11 +199,12 @@ class Endpoints:
         assets: Assets,
         hub: LiveHub,
         pages: Sequence[PageRoute] = (),
+        forms: Mapping[str, FormPage] | None = None,
         reference: str = APP_PLACEHOLDER,
     ) -> None:
         self._reference = reference
         self._app, self._renderer, self._assets, self._hub = app, renderer, assets, hub
-        self._pages = {page.name: page for page in pages}
+        self._pages, self._forms = {page.name: page for page in pages}, forms or {}
         self._site_state: dict[str, object] = {}
         self._signer = NoticeSigner()
         self._limiter = anyio.CapacityLimiter(_THREADS)
@@ -278,26 +221,52 @@ class Endpoints:
     async def json_page(self, page: PageRoute, request: Request) -> Response:
         """Respond with the JSON of a page."""
         page_request = self._page_request(request, {})
-        body = await self._in_thread(lambda: encode_json(page.read(page_request)))
+        body = await self._in_thread(lambda: encode_json(page.read(page.parse(page_request))))
         return Response(body, media_type="application/json")
 
-    async def action(self, action: ActionRoute, request: Request) -> Response:
-        """Run an action whose form was sent, and redirect to the next page."""
+    async def action(self, operation: Operation, request: Request) -> Response:
+        """Perform an operation whose form was sent, and redirect to the next page."""
         page_request = self._page_request(request, await read_form(request))
         try:
-            done = await self._in_thread(lambda: run_action(action, page_request))
-        except FormError as error:
-            return await self._show_form_again(request, page_request, error)
-        path = quote(done.to.lstrip("/\\"), safe="/%?=&+:@!$'()*,;~-._#")  # always a path of this site
+            done = await self._in_thread(lambda: self._perform(operation, page_request))
+        except InvalidValueError as error:
+            form = self._forms.get(operation.name)
+            if form is None:
+                raise
+            return await self._show_form_again(request, page_request, self._pages[form.page], error)
+        path = _next_path(operation, done, page_request)
+        path = quote(path.lstrip("/\\"), safe="/%?=&+:@!$'()*,;~-._#")  # always a path of this site
         response = Response(status_code=303, headers={"location": f"{url_prefix(request)}/{path}"})
         self._store_notice(request, response, Notice(done.message, done.ok))
         return response
 
-    async def json_action(self, action: ActionRoute, request: Request) -> Response:
-        """Run an action, and respond with its result as JSON."""
+    async def json_action(self, operation: Operation, request: Request) -> Response:
+        """Perform an operation, and respond with its result as JSON."""
         page_request = self._page_request(request, await read_form(request, takes_json=True))
-        done = await self._in_thread(lambda: run_action(action, page_request))
+        done = await self._in_thread(lambda: self._perform(operation, page_request))
         return json_response({**done.data, "ok": done.ok, "message": done.message})
+
+    def _perform(self, operation: Operation, page_request: PageRequest) -> OperationResult:
+        app, given, who = page_request.app, page_request.form, page_request.who or "somebody"
+        form, path = self._forms.get(operation.name), {name: [value] for name, value in page_request.path.items()}
+        try:
+            if form is not None and form.prepare is not None:
+                try:
+                    given = form.prepare(self._pages[form.page].parse(page_request))
+                except (InvalidValueError, NotFoundError) as error:
+                    record_refusal(app, operation, given, who, error)
+                    raise
+            return perform_texts(app, operation, {**given, **path}, who)
+        except LookupError as error:
+            if type(error) is not LookupError:  # a KeyError would be a bug
+                raise
+            raise NotFoundError(masked_text(str(error))) from None
+        except (ConfigError, PayloadError) as error:
+            if error.__cause__ is not None:  # the store cannot be opened
+                raise
+            if isinstance(error, InvalidValueError) and error.parameter in path:
+                raise NotFoundError(str(error)) from None
+            raise InvalidValueError(masked_text(str(error))) from None
 
     async def asset(self, request: Request) -> Response:
         """Respond with a static file."""
@@ -354,11 +323,14 @@ class Endpoints:
             "form_error": "",
         }
 
-    async def _show_form_again(self, request: Request, page_request: PageRequest, error: FormError) -> Response:
+    async def _show_form_again(
+        self, request: Request, page_request: PageRequest, page: PageRoute, error: InvalidValueError
+    ) -> Response:
         """Respond with the page of a form, with the input and its error."""
-        page = self._pages[error.page]
-        page_request = page_request._replace(query=error.query)
-        more = {"typed": page_request.typed(), "form_error": str(error)}
+        typed = page_request.typed()
+        query = {each.name: typed[each.name] for each in page.parameters if typed.get(each.name)}
+        page_request = page_request._replace(query=query)
+        more = {"typed": typed, "form_error": str(error)}
         return await self._page_response(request, page, page_request, more, 400)
 
     async def _page_response(
@@ -368,7 +340,7 @@ class Endpoints:
         prefix = url_prefix(request)
 
         def render() -> str:
-            return self._renderer.render(page.template, prefix, {**common, **page.read(page_request)})
+            return self._renderer.render(page.template, prefix, {**common, **page.read(page.parse(page_request))})
 
         return HTMLResponse(await self._in_thread(render), status)
 
@@ -404,6 +376,23 @@ class Endpoints:
             max_age=NOTICE_SECONDS,
             **cookie_attributes(request.scope, url_prefix(request)),
         )
+
+
+def _next_path(operation: Operation, done: OperationResult, page_request: PageRequest) -> str:
+    """Return the path of the page that follows an operation: that of its result, or the list that it came from.
+
+    A form that was sent from a list has the field ``back`` with the query of that list.
+    """
+    if "back" not in page_request.form:
+        values = {name: quote(str(value), safe="") for name, value in {**page_request.path, **done.data}.items()}
+        return (done.page or operation.page or operation.path.rpartition("/")[0]).format_map(values)
+    known = {"status", *(each.name for each in FILTERS)}
+    query = dict(parse_qsl(page_request.typed().get("back", "")[:_PARENT_QUERY_CHARS]))
+    query = {name: value for name, value in query.items() if name in known}
+    if conflicts := done.data.get("conflict"):
+        query["stayed"] = ",".join(map(str, conflicts[:_MAX_CONFLICTS]))
+    path = f"/{operation.path.split('/')[1]}"
+    return f"{path}?{urlencode(query)}" if query else path
 
 
 def _require_caller(request: Request) -> Caller:

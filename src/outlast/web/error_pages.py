@@ -9,11 +9,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from outlast.errors import ConfigError, SchemaError
+from outlast.operations import InvalidValueError
 from outlast.web.access.callers import TooManyAttemptsError, get_caller
 from outlast.web.endpoints import API_PREFIX, Endpoints, json_response
 from outlast.web.forms import FormMediaTypeError, FormTooLargeError
 from outlast.web.rendering import Renderer
-from outlast.web.routing import InvalidInputError, NotFoundError, url_prefix
+from outlast.web.routing import NotFoundError, url_prefix
 
 log = logging.getLogger("outlast.web")
 _DRIVER_PACKAGES = {"sqlite3", "psycopg", "psycopg_pool"}
@@ -50,7 +51,7 @@ def error_page_for(error: Exception) -> ErrorPage:
     match error:
         case NotFoundError():
             return ErrorPage(404, "Not found", str(error))
-        case InvalidInputError():
+        case InvalidValueError():
             return ErrorPage(400, "Not accepted", str(error))
         case TooManyAttemptsError():
             seconds = max(1, math.ceil(error.seconds))

@@ -5,7 +5,8 @@ import json
 
 from starlette.requests import Request
 
-from outlast.web.routing import Form, InvalidInputError, check_text, parse_pairs
+from outlast.operations import InvalidValueError
+from outlast.web.routing import Form, check_text, parse_pairs
 
 MAX_FORM_BYTES = 1024 * 1024
 """Most bytes of a body."""
@@ -33,7 +34,7 @@ async def read_form(request: Request, *, most: int = MAX_FORM_BYTES, takes_json:
     Raises:
         FormTooLargeError: If the body is too large.
         FormMediaTypeError: If it is not a form.
-        InvalidInputError: If it cannot be parsed.
+        InvalidValueError: If it cannot be parsed.
     """
     body = await _read_body(request, most)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -59,7 +60,7 @@ async def _read_body(request: Request, most: int) -> bytes:
                     raise FormTooLargeError
                 parts.append(part)
     except TimeoutError:
-        raise InvalidInputError("the request body did not arrive in time") from None
+        raise InvalidValueError("the request body did not arrive in time") from None
     return b"".join(parts)
 
 
@@ -74,9 +75,9 @@ def _parse_json(body: bytes) -> Form:
     try:
         sent = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise InvalidInputError("the body is not valid JSON") from None
+        raise InvalidValueError("the body is not valid JSON") from None
     if not isinstance(sent, dict):
-        raise InvalidInputError("the body is not a JSON object")
+        raise InvalidValueError("the body is not a JSON object")
     form = {}
     for name, value in sent.items():
         values = value if isinstance(value, list) else [value]
@@ -88,5 +89,5 @@ def _field_text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
-        return str(value)
-    raise InvalidInputError(f"{name!r} must be a text, a number, or a list of these")
+        return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    raise InvalidValueError(f"{name!r} must be a text, a number, or a list of these")

@@ -11,7 +11,15 @@ import anyio
 
 from outlast.report.flow import failed_attempts
 from outlast.report.overview import badges
-from outlast.web.pages.overview import LIVE_RANGES, PULSE_STEP, PULSE_WINDOW, Board, BoardReader, overview_data
+from outlast.web.pages.overview import (
+    LIVE_RANGES,
+    PULSE_STEP,
+    PULSE_WINDOW,
+    Board,
+    BoardReader,
+    overview_data,
+    read_marks,
+)
 from outlast.web.pages.replays import MAX_LISTED, is_replay_view, replay_update
 from outlast.web.pages.tasks import task_mark, task_update, watched_task_ids
 from outlast.web.routing import PageData
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
     from outlast.app import App
     from outlast.ports.read_rows import Pulse
     from outlast.ports.store import Store
-    from outlast.ports.triage import Replay
+    from outlast.ports.triage import ChartMark, Replay
 
 
 PART_SEPARATOR = "<!-- part -->"
@@ -125,6 +133,7 @@ class LiveReader:
     Attributes:
         pulse: The last pulse.
         board: The last complete board.
+        chart_marks: The events that people have marked; None if they were not read.
         replays: The newest replays, as last read; None if no view shows them.
         marks: Marks of the tasks whose pages are open, by number.
     """
@@ -135,6 +144,7 @@ class LiveReader:
         self.replays: list[Replay] | None = None
         self.marks: dict[int, str] = {}
         self._app = app
+        self.chart_marks: list[ChartMark] | None = None
         self._board_reader: BoardReader | None = None
         self._board_key: object = None
         self._board_started = self._rolled_up_at = self._pulse_at = float("-inf")
@@ -144,7 +154,7 @@ class LiveReader:
 
     def forget(self) -> None:
         """Drop everything but the pulse, because it is out of date."""
-        self.board = self.replays = self._board_reader = self._board_key = None
+        self.board = self.replays = self.chart_marks = self._board_reader = self._board_key = None
         self.marks = {}
         self._board_started = float("-inf")
 
@@ -166,20 +176,18 @@ class LiveReader:
         if self.stale() or not any(map(is_replay_view, views)):
             self.replays = None  # out of date
         if pulse is None or self.stale() or self._pulse_is_next or not self._read_between_pulses(store, pulse, views):
-            step = min(
-                [LIVE_RANGES[view].step for view in views if view in LIVE_RANGES], default=LIVE_RANGES["overview"].step
-            )
-            self.pulse = pulse = store.pulse(window=PULSE_WINDOW, step=max(step, PULSE_STEP))
+            self.pulse = pulse = store.pulse(window=PULSE_WINDOW, step=PULSE_STEP)  # of which each range takes sums
             self._pulse_at, self._pulse_is_next = monotonic(), False
         return pulse
 
     def _read_between_pulses(self, store: "Store", pulse: "Pulse", views: Collection[str]) -> bool:
         """Read something other than the pulse if it is due; return whether it was. A pulse always comes next."""
         has_rested = monotonic() - self._rolled_up_at >= _ROLL_UP_EVERY
+        is_overview = any(view in LIVE_RANGES for view in views)
         due = {
+            "marks": is_overview and self.chart_marks is None,
             "replays": any(map(is_replay_view, views)),
-            "board": any(view in LIVE_RANGES for view in views)
-            and (self._board_reader is not None or self._is_board_due(pulse)),
+            "board": is_overview and (self._board_reader is not None or self._is_board_due(pulse)),
             "task": bool(watched_task_ids(views)),
             "roll up": (pulse.not_rolled_up or 0.0) > _ROLL_UP_AFTER and has_rested,
         }
@@ -189,6 +197,8 @@ class LiveReader:
         self._last_turns[name] = max(self._last_turns.values(), default=0) + 1
         self._pulse_is_next = True  # also if this fails
         match name:
+            case "marks":
+                self.chart_marks = read_marks(store, PULSE_WINDOW)
             case "replays":
                 self.replays = store.replay_runs(limit=MAX_LISTED)
             case "board":
@@ -221,7 +231,7 @@ class LiveReader:
             self._board_key, self._board_started = _board_key(pulse), monotonic()
             self._board_reader = BoardReader(store)
         if board := self._board_reader.step(pulse.at):
-            self.board, self._board_reader = board, None
+            self.board, self._board_reader, self.chart_marks = board, None, None  # marks are read again next
 
     def _is_board_due(self, pulse: "Pulse") -> bool:
         age = monotonic() - self._board_started
@@ -352,7 +362,9 @@ class LiveHub:
     def _view_update(self, view: str, pulse: "Pulse") -> tuple[str, PageData] | None:
         """Return the template and the data that update a view; None if there is nothing to show."""
         if view in LIVE_RANGES:
-            return "overview_live.html", overview_data(pulse, self._reader.board, LIVE_RANGES[view])
+            return "overview_live.html", overview_data(
+                pulse, self._reader.board, LIVE_RANGES[view], self._reader.chart_marks
+            )
         return task_update(view, self._reader.marks) or replay_update(view, self._reader.replays, pulse.workers)
 
 

@@ -10,9 +10,10 @@ from unicodedata import category
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from outlast.operations.table import Operation
 from outlast.report.text_format import ago, category_look, count, counted
 from outlast.units import span
-from outlast.web.routing import ActionRoute, PageData, PageRoute, build_url
+from outlast.web.routing import PageData, PageRoute, build_url
 
 _UNREFERABLE_CHARS = frozenset(map(chr, range(0x80, 0xA0)))  # browsers read references to them as other characters
 _ALLOWED_INVISIBLE = {"\n", "\t", "\u200c", "\u200d"}  # white space, and joiners that some scripts and emoji need
@@ -129,12 +130,12 @@ class Renderer:
 
     Args:
         pages: Pages that templates can link to.
-        actions: Actions that templates can post to.
+        operations: Operations that templates can post to.
         assets: Files that pages load.
         title: Title of the dashboard.
     """
 
-    def __init__(self, pages: Sequence[PageRoute], actions: Sequence[ActionRoute], assets: Assets, title: str) -> None:
+    def __init__(self, pages: Sequence[PageRoute], operations: Sequence[Operation], assets: Assets, title: str) -> None:
         self._environment = Environment(
             loader=PackageLoader("outlast.web"),
             autoescape=True,
@@ -146,7 +147,12 @@ class Renderer:
         )
         self._environment.filters.update(TEMPLATE_FILTERS)
         self._pages = {page.name: page.path for page in pages} | {"events": EVENTS}
-        self._actions = {action.name: action.path for action in actions} | {"sign_in": SIGN_IN, "sign_out": SIGN_OUT}
+        self._actions = (
+            {each.name: each.path for each in operations}
+            | {f"{each.name}:form": each.form_path for each in operations}
+            | {"sign_in": SIGN_IN, "sign_out": SIGN_OUT}
+        )
+        self._operations = {each.name: each for each in operations}
         self._assets, self._title = assets, title
 
     def render(self, template: str, prefix: str, values: PageData) -> str:
@@ -161,6 +167,7 @@ class Renderer:
             **values,
             url=_url_builder(prefix, self._pages, "page"),
             post=_url_builder(prefix, self._actions, "action"),
+            operations=self._operations,
             asset=lambda file: build_url(prefix, STATIC, {"name": self._assets.name(file)}),
             site_title=self._title,
             now=datetime.now(UTC),

@@ -1,8 +1,9 @@
 """Routes, requests and results of pages and actions, and the paths and URLs that lead to them."""
 
-import hashlib
 import re
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from outlast.app import App
-from outlast.queue.masking import masked_text
+from outlast.operations import PAGE, ROW, InvalidValueError, Parameter, Values, parse_values
 
 T = TypeVar("T")
 PageData = Mapping[str, Any]
@@ -21,8 +22,6 @@ Form = Mapping[str, list[str]]
 """Form fields, each with all its values."""
 APP_PLACEHOLDER = "MODULE:APP"
 """Placeholder for the location of the app in commands, if it is unknown."""
-_MAX_ROW_NUMBER = 2**63 - 1  # largest integer of both databases
-_MAX_DIGITS = 19  # of the largest row number
 
 
 class PageRequest(NamedTuple):
@@ -30,13 +29,14 @@ class PageRequest(NamedTuple):
 
     Attributes:
         app: The app that the dashboard shows.
-        path: The variable parts of the path.
-        query: The query parameters, each name once; empty values are left out.
+        path: The variable parts of the path, as text.
+        query: The query parameters as text, each name once; empty values are left out.
         operator: Whether the caller may change things.
         form: The form fields, each with all its values; empty for a page.
         who: Name of the caller, for the audit log.
         site_state: Values that pages share between requests, by name.
         reference: The app as ``MODULE:APP``, for commands to copy.
+        values: The values of the page's parameters, from path and query.
     """
 
     app: App
@@ -47,33 +47,11 @@ class PageRequest(NamedTuple):
     who: str
     site_state: MutableMapping[str, object]
     reference: str = APP_PLACEHOLDER
-
-    def field(self, name: str) -> str:
-        """Return the first value of a form field without surrounding spaces; empty if it is missing."""
-        return "".join(self.form.get(name, [])[:1]).strip()
-
-    def text(self, name: str, longest: int = 500) -> str:
-        """Return a form field as `field` does.
-
-        Raises:
-            InvalidInputError: If it is too long.
-        """
-        text = self.field(name)
-        if len(text) > longest:
-            raise InvalidInputError(f"{name} has {len(text)} characters; at most {longest} are allowed")
-        return text
+    values: Values = MappingProxyType({})
 
     def typed(self) -> dict[str, str]:
         """Return the first value of each form field that has one."""
         return {name: values[0] for name, values in self.form.items() if values}
-
-    def row_number(self) -> int:
-        """Return the row number in the path.
-
-        Raises:
-            NotFoundError: If it is not a number that a row can have.
-        """
-        return parse_row_number(self.path["number"])
 
 
 class PageRoute(NamedTuple):
@@ -81,45 +59,52 @@ class PageRoute(NamedTuple):
 
     Attributes:
         name: Name by which templates link to it.
-        path: Path such as ``/tasks/{number}``.
+        path: Path such as ``/tasks/{task_id}``.
         template: Its file under ``templates/``.
         read: Returns the data of the template and of the JSON, masked; called in a thread.
+        parameters: The variables of its path and its query parameters.
+        returns: Names and types of the data, for OpenAPI.
     """
 
     name: str
     path: str
     template: str
     read: Callable[[PageRequest], PageData]
+    parameters: tuple[Parameter, ...] = ()
+    returns: Mapping[str, Any] = MappingProxyType({})
+
+    def parse(self, request: PageRequest) -> PageRequest:
+        """Return the request with the values of the parameters.
+
+        A time that was given as an age is rounded to a minute, so that all pages of a list have the same filter.
+
+        Raises:
+            InvalidValueError: If a value of the query is not valid.
+            NotFoundError: If a variable of the path is not valid.
+        """
+        given = {name: [text] for name, text in {**request.query, **request.path}.items()}
+        try:
+            values = parse_values(request.app, self.parameters, given)
+        except InvalidValueError as error:
+            if error.parameter in request.path:
+                raise NotFoundError(str(error)) from None
+            raise
+        ages = {name: at for name, at in values.items() if isinstance(at, datetime) and at.microsecond}
+        return request._replace(
+            values=values | {name: at.replace(second=0, microsecond=0) for name, at in ages.items()}
+        )
 
 
-class ActionResult(NamedTuple):
-    """The result of an action.
+class FormPage(NamedTuple):
+    """The page that has the form of an operation, to be shown again with what is wrong.
 
     Attributes:
-        message: One line for the next page.
-        to: Path of the next page, below the mount path.
-        data: Data of the JSON response.
-        ok: Whether the action did what was requested; if not, the message is shown as a warning.
+        page: Name of the page.
+        prepare: Returns the parameters of the operation from the fields of the form, if they differ.
     """
 
-    message: str
-    to: str
-    data: PageData
-    ok: bool = True
-
-
-class ActionRoute(NamedTuple):
-    """A change made by a POST, for operators only, and its JSON endpoint under ``/api``.
-
-    Attributes:
-        name: Name by which templates post to it.
-        path: Path such as ``/queues/{name}/pause``.
-        act: Performs the action; called in a thread.
-    """
-
-    name: str
-    path: str
-    act: Callable[[PageRequest], ActionResult]
+    page: str
+    prepare: "Callable[[PageRequest], Form] | None" = None
 
 
 class NotFoundError(Exception):
@@ -137,33 +122,45 @@ def require(found: T | None, message: str) -> T:
     return found
 
 
-class InvalidInputError(Exception):
-    """The input is not valid: 400, with this message."""
+BEFORE = Parameter("before", ROW, "Only rows with smaller ids: `next` of the previous page.")
+"""The cursor of lists by id."""
 
 
-class FormError(InvalidInputError):
-    """The input of a form is not valid: 400, and the form again, with this message and the input.
+class PagePosition(NamedTuple):
+    """Which page of a list is shown.
+
+    Attributes:
+        number: Number of the page, from 1.
+        last: Number of the last page.
+        shown: Rows on this page.
+        whole: Rows on all pages.
+        more: Rows on later pages.
+    """
+
+    number: int
+    last: int
+    shown: int
+    whole: int
+    more: int
+
+
+def page_parameter(name: str) -> Parameter:
+    """Return the parameter with the number of a page."""
+    return Parameter(name, PAGE, "Number of the page; beyond the last one, it is the last one.", default="1")
+
+
+def paginate(rows: Sequence[T], page: int, size: int) -> tuple[Sequence[T], PagePosition]:
+    """Return the rows of a page and its position. A number beyond the last page gives the last page.
 
     Args:
-        message: What is wrong.
-        page: Name of the page that has the form.
-        query: Query parameters of that page.
+        rows: All rows.
+        page: Number of the page.
+        size: Rows per page.
     """
-
-    def __init__(self, message: str, page: str, query: Query | None = None) -> None:
-        super().__init__(message)
-        self.page, self.query = page, query or {}
-
-
-def parse_row_number(text: str) -> int:
-    """Return the row number in a path.
-
-    Raises:
-        NotFoundError: If it is not a number that a row can have.
-    """
-    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and 0 < int(text) <= _MAX_ROW_NUMBER:
-        return int(text)
-    raise NotFoundError(f"{text!r:.50} is not a row number")
+    last = max(1, -(-len(rows) // size))
+    number = min(page, last)
+    shown = rows[(number - 1) * size : number * size]
+    return shown, PagePosition(number, last, len(shown), len(rows), max(0, len(rows) - number * size))
 
 
 # A path is split before its parts are decoded, so that a name may contain a slash.
@@ -217,12 +214,12 @@ def relative_path(scope: Scope) -> str:
     """Return the requested path below the mount path, in a canonical encoding.
 
     Raises:
-        InvalidInputError: If it is too long or not valid text.
+        InvalidValueError: If it is too long or not valid text.
     """
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
     raw = raw.partition(b"?")[0]
     if len(raw) > MAX_PATH_BYTES:
-        raise InvalidInputError(f"the path has {len(raw)} bytes; at most {MAX_PATH_BYTES} are allowed")
+        raise InvalidValueError(f"the path has {len(raw)} bytes; at most {MAX_PATH_BYTES} are allowed")
     path = "/".join(quote(decode_segment(part), safe="") for part in raw.split(b"/"))
     mount, outer = mount_path(scope), mount_path({"root_path": scope.get("app_root_path", "")})
     for prefix in (mount, mount.removeprefix(outer)):  # a proxy may have removed the outer part already
@@ -236,23 +233,23 @@ def decode_segment(part: bytes | str) -> str:
     """Return one part of a path, decoded.
 
     Raises:
-        InvalidInputError: If it is not valid text.
+        InvalidValueError: If it is not valid text.
     """
     try:
         return check_text(unquote_to_bytes(part).decode("utf-8"))
     except UnicodeError:
-        raise InvalidInputError("the path is not valid UTF-8") from None
+        raise InvalidValueError("the path is not valid UTF-8") from None
 
 
 def query_params(scope: Scope) -> dict[str, str]:
     """Return the query parameters, each name once, without empty values.
 
     Raises:
-        InvalidInputError: If the query is too long or not valid text.
+        InvalidValueError: If the query is too long or not valid text.
     """
     raw: bytes = scope.get("query_string", b"")
     if len(raw) > MAX_QUERY_BYTES:
-        raise InvalidInputError(f"the query has {len(raw)} bytes; at most {MAX_QUERY_BYTES} are allowed")
+        raise InvalidValueError(f"the query has {len(raw)} bytes; at most {MAX_QUERY_BYTES} are allowed")
     return dict(parse_pairs(raw, "query", _MAX_QUERY_FIELDS))
 
 
@@ -260,12 +257,12 @@ def parse_pairs(raw: bytes, what: str, most: int, *, keep_blank: bool = False) -
     """Return the names and values of a query or a form.
 
     Raises:
-        InvalidInputError: If it has too many fields, or is not valid text.
+        InvalidValueError: If it has too many fields, or is not valid text.
     """
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank, errors="strict", max_num_fields=most)
     except ValueError:  # UnicodeError is one
-        raise InvalidInputError(f"the {what} is not valid UTF-8, or has too many fields") from None
+        raise InvalidValueError(f"the {what} is not valid UTF-8, or has too many fields") from None
     return [(check_text(name), check_text(value)) for name, value in pairs]
 
 
@@ -273,24 +270,10 @@ def check_text(text: str) -> str:
     """Return a text that both databases accept.
 
     Raises:
-        InvalidInputError: If it contains a NUL or a lone surrogate.
+        InvalidValueError: If it contains a NUL or a lone surrogate.
     """
     if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        raise InvalidInputError(
+        raise InvalidValueError(
             "the request contains a NUL or a lone surrogate, which is not allowed in names and texts"
         )
     return text
-
-
-DIGEST_MARK = "#"
-"""First character of a digest."""
-MAX_NAME_CHARS = 500
-"""Most characters of a name that is its own key."""
-
-
-def name_key(name: str) -> str:
-    """Return the key of a name in forms and URLs: the name itself, or a digest if it may contain a secret."""
-    plain = name.isprintable() and name == name.strip() and not name.startswith(DIGEST_MARK)
-    if plain and len(name) <= MAX_NAME_CHARS and masked_text(name) == name:
-        return name
-    return DIGEST_MARK + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -223,7 +223,7 @@ def audit_views(store: "Store", *subjects: str) -> list[PageData]:
         {
             "at": entry.at,
             "who": entry.who,
-            "action": entry.action.replace("_", " "),
+            "action": entry.action,
             "reason": masked_text(entry.reason),
         }
         for entry in sorted(found, key=lambda entry: -entry.id)

@@ -64,7 +64,7 @@ def test_a_replay_in_steps_is_carried_on_by_the_celery_worker(shared):
     fingerprint = shared.letter_of(rows[0]).fingerprint
     for key, _ in sent:
         shared.mend(key)
-    replay = shared.app.dead_letters.replay_later(fingerprint=fingerprint)
+    replay = shared.app.dead_letters.replay_later(group=fingerprint)
     until(lambda: shared.app.dead_letters.replay_run(replay.id).state == "done", LONG, shared.said)
     for _, result in sent:
         shared.settled(result)

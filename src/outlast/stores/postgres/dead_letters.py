@@ -6,7 +6,7 @@ from typing import Any
 
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, FailureGroup
 from outlast.ports.rows import DeadLetterFilter, Status
-from outlast.ports.triage import AuditEntry, Canaries, NewReplay, Replay, ReplayStep
+from outlast.ports.triage import MARK_RETENTION, AuditEntry, Canaries, ChartMark, NewReplay, Replay, ReplayStep
 from outlast.stores.counters import counted_statuses
 from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta, write_filter
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, read_row
@@ -66,9 +66,9 @@ class PostgresDeadLetters(SharedDeadLetters):
     def add_replay(self, new: NewReplay) -> Replay:
         """Start a replay, from the oldest matching dead letter to the newest."""
         with self.db.transaction() as cursor:
-            total, oldest, newest = self._count_matches(cursor, new.which)
+            total, oldest, newest = self._count_matches(cursor, new.filters)
             values = new._asdict() | {
-                "which": write_filter(new.which, new.max_failures),
+                "filters": write_filter(new.filters, new.max_failures),
                 "total": total,
                 "newest": newest,
             }
@@ -166,6 +166,15 @@ class PostgresDeadLetters(SharedDeadLetters):
         values = {"subject": subject, "action": action, "before": before, "limit": limit}
         return self.db.select(AuditEntry, "list_audit_entries", values)
 
+    def add_chart_mark(self, kind: str, text: str, who: str) -> int:
+        """Mark an event on the charts."""
+        values = {"kind": kind, "text": text, "who": who, "retention": MARK_RETENTION}
+        return int(self.db.value("add_chart_mark", values))
+
+    def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
+        """Return the newest marks."""
+        return self.db.select(ChartMark, "list_chart_marks", {"window": float(window), "limit": limit})
+
     def count_rows(self) -> dict[str, int]:
         """Count the rows. This reads all of them."""
         return _ZERO_COUNTS | dict(self.db.fetch("count_rows"))
@@ -192,8 +201,8 @@ def _next_matching(cursor: PostgresCursor, replay: Replay, bound: int, limit: in
     if replay.cursor >= bound or limit <= 0:
         return [], replay.cursor
     bounds = {"cursor": replay.cursor, "newest": bound, "limit": limit, "look": max(MAX_ROWS_SCANNED, limit)}
-    name = f"next_matching{by_filter(replay.which)}"
-    ((ids, beyond),) = cursor.fetch(name, filter_values(replay.which) | bounds)
+    name = f"next_matching{by_filter(replay.filters)}"
+    ((ids, beyond),) = cursor.fetch(name, filter_values(replay.filters) | bounds)
     if len(ids) >= limit:
         return ids, max(ids)
     return ids, bound if beyond is None else beyond

@@ -64,6 +64,10 @@ class PostgresFlowControl(SharedFlowControl):
         values = {"names": list(first_runs), "seconds": [float(seconds) for seconds in first_runs.values()]}
         self.db.change("set_periodic", values)
 
+    def pause_periodic(self, name: str, *, paused: bool, seconds: float | None = None) -> bool:
+        """Pause or resume a periodic task."""
+        return self.db.change("pause_periodic", {"name": name, "paused": paused, "seconds": seconds}) == 1
+
     def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
         """Return the periodic tasks that are due."""
         return [(name, in_utc(due)) for name, due in self.db.fetch("due_periodic", {"names": list(names)})]
@@ -77,7 +81,9 @@ class PostgresFlowControl(SharedFlowControl):
         with self.db.transaction() as cursor:
             if cursor.change("run_periodic", values) != 1:
                 return None
-            return add_tasks(cursor, [task])[0]
+            (enqueued,) = add_tasks(cursor, [task])
+            cursor.change("save_periodic_task", {"name": name, "task": enqueued.id})
+            return enqueued
 
     def admit(self, requests: Sequence[LimitRequest]) -> dict[int, float]:
         """Admit claimed tasks as far as the limits of their resources allow."""

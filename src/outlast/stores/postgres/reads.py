@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from outlast.ports.read_rows import (
     MAX_ROWS_SCANNED,
     MOST_COUNTED,
+    MOST_SAMPLED,
     SILENT_AFTER,
     DeadLetterLine,
     FailureFilter,
@@ -17,7 +18,7 @@ from outlast.ports.read_rows import (
     Pulse,
     TaskLine,
 )
-from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
+from outlast.ports.rows import DeadLetterFilter, FinishedTask, Status, TaskFilter
 from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse
 from outlast.stores.filters import by_filter
 from outlast.stores.postgres.connection import PostgresDatabase, read_row
@@ -118,13 +119,19 @@ class PostgresReads(SharedReads):
 
     def task_lines(self, filters: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
         """Return a page of tasks."""
-        values = filters._asdict() | {
+        search = filters.search
+        values = filters._replace(search=None)._asdict() | {
+            "text": search and search.text,
             "status": None if filters.status is None else str(filters.status),
             "before": _before_id(filters.before),
         }
         if has_nul(values):
             return Page([], None, 0)
         values |= scan_bounds(filters.limit, look)
+        if search is not None:
+            rows = self.db.fetch("search_tasks", search_values(values) | {"exact": search.text})
+            shown = [(*row[:2], row[2] and search.is_shown(row[-2], row[-1]), *row[3:-2]) for row in rows]
+            return read_page(shown, filters.limit, look, _id_text, _read_task_line)
         if filters.status in _LIVE_STATEMENTS:
             rows = self.db.fetch(_LIVE_STATEMENTS[filters.status], values)
             if rows[0][0] <= look:
@@ -159,6 +166,10 @@ class PostgresReads(SharedReads):
             lambda row: format_cursor(row[by], row[2]),
             lambda row: read_row(FailureGroup, row[2:]),
         )
+
+    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
+        """Return tasks of a window that have ended."""
+        return self._finished_sample({"window": float(window)}, most)
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step."""

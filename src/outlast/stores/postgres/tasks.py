@@ -7,13 +7,7 @@ from itertools import repeat
 from typing import Any
 
 from outlast.errors import ConfigError
-from outlast.ports.rows import (
-    Enqueued,
-    NewTask,
-    SettleAndClaim,
-    SettleAndClaimResult,
-    TaskBatch,
-)
+from outlast.ports.rows import Enqueued, NewTask, SettleAndClaim, SettleAndClaimResult, TaskBatch
 from outlast.stores.counters import event_totals, status_counts
 from outlast.stores.filters import GROUP_RETENTION
 from outlast.stores.postgres.connection import Connection, PostgresCursor, PostgresDatabase

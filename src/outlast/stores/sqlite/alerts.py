@@ -6,14 +6,7 @@ from sqlite3 import Connection
 from outlast.decide.decision import AlertKind, next_alert_kind
 from outlast.ports.source_rows import Alert, AlertResult, NewAlert
 from outlast.stores.shared_methods import SharedAlerts
-from outlast.stores.sqlite.connection import (
-    SqliteDatabase,
-    bind,
-    execute,
-    ms_ago,
-    ms_from_now,
-    read_row,
-)
+from outlast.stores.sqlite.connection import SqliteDatabase, bind, execute, ms_ago, ms_from_now, read_row
 
 _LISTS = {None: "list_alerts", True: "list_waiting_alerts", False: "list_delivered_alerts"}
 

@@ -9,7 +9,16 @@ from typing import Any
 
 from outlast.ports.read_rows import FailureGroup, FlowEvent
 from outlast.ports.rows import DeadLetterFilter, Status
-from outlast.ports.triage import AuditEntry, Canaries, NewReplay, Replay, ReplayState, ReplayStep
+from outlast.ports.triage import (
+    MARK_RETENTION,
+    AuditEntry,
+    Canaries,
+    ChartMark,
+    NewReplay,
+    Replay,
+    ReplayState,
+    ReplayStep,
+)
 from outlast.stores.counters import CounterDelta, counted_statuses, event_totals, status_counts, take_matching
 from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta, write_filter
 from outlast.stores.shared_methods import SharedDeadLetters
@@ -90,9 +99,9 @@ class SqliteDeadLetters(SharedDeadLetters):
 
     def add_replay(self, new: NewReplay) -> Replay:
         """Start a replay. The matching dead letters are counted first, without blocking writers."""
-        total, newest, cursor = self._count_matches(new.which)
+        total, newest, cursor = self._count_matches(new.filters)
         values = new._asdict() | {
-            "which": write_filter(new.which, new.max_failures),
+            "filters": write_filter(new.filters, new.max_failures),
             "total": total,
             "newest": newest,
             "cursor": cursor,
@@ -228,6 +237,20 @@ class SqliteDeadLetters(SharedDeadLetters):
         values = {"subject": subject, "action": action, "before": MAX_ID if before is None else before, "limit": limit}
         return self.db.select(AuditEntry, name, values)
 
+    def add_chart_mark(self, kind: str, text: str, who: str) -> int:
+        """Mark an event on the charts."""
+        values = bind({"kind": kind, "text": text, "who": who}) | {"before": ms_ago(MARK_RETENTION)}
+
+        def work(connection: Connection) -> int:
+            execute(connection, "prune_chart_marks", values)
+            return execute(connection, "add_chart_mark", values).lastrowid or 0
+
+        return self.db.write(work)
+
+    def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
+        """Return the newest marks."""
+        return self.db.select(ChartMark, "list_chart_marks", {"since": ms_ago(window), "limit": limit})
+
     def count_rows(self) -> dict[str, int]:
         """Count the tasks by status, and the dead letters."""
         return _name_counts(self.db.fetch("count_rows")[0])
@@ -319,7 +342,7 @@ def _next_dead_letters(connection: Connection, replay: Replay, limit: int) -> tu
     if limit < 1:
         return [], replay.cursor
     (bound,) = execute(connection, "replay_bound", (replay.id,)).fetchone()
-    filters = replay.which._replace(before=bound + 1)
+    filters = replay.filters._replace(before=bound + 1)
     own = {"replay_id": replay.id, "after": max(replay.cursor, bound), "newest": replay.newest}
     walk = chain(
         scan_dead_letters(connection, filters, after=replay.cursor).rows(connection),

@@ -95,6 +95,11 @@ class SqliteFlowControl(SharedFlowControl):
         rows = [(name, now + milliseconds(seconds)) for name, seconds in first_runs.items()]
         self.db.write(lambda connection: connection.executemany(SQL["set_periodic"], rows))
 
+    def pause_periodic(self, name: str, *, paused: bool, seconds: float | None = None) -> bool:
+        """Pause or resume a periodic task."""
+        wait = None if seconds is None else milliseconds(seconds)
+        return self.db.change("pause_periodic", {"name": name, "paused": paused, "wait": wait}) == 1
+
     def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
         """Return the periodic tasks that are due."""
         return [(name, to_datetime(due)) for name, due in self.db.fetch("due_periodic") if name in names]
@@ -111,7 +116,9 @@ class SqliteFlowControl(SharedFlowControl):
         def work(connection: Connection) -> Enqueued | None:
             if execute(connection, "run_periodic", values).rowcount != 1:
                 return None
-            return add_tasks(connection, [task], now)[0]
+            (enqueued,) = add_tasks(connection, [task], now)
+            execute(connection, "save_periodic_task", {"name": name, "task": enqueued.id})
+            return enqueued
 
         return self.db.write(work)
 

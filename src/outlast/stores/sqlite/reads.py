@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from outlast.ports.read_rows import (
     MAX_ROWS_SCANNED,
     MOST_COUNTED,
+    MOST_SAMPLED,
     SILENT_AFTER,
     DeadLetterLine,
     FailureFilter,
@@ -16,15 +17,8 @@ from outlast.ports.read_rows import (
     Pulse,
     TaskLine,
 )
-from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
-from outlast.stores.counters import (
-    MAX_CHANGES,
-    format_cursor,
-    parse_cursor,
-    parse_pulse,
-    take_matching,
-    window_start,
-)
+from outlast.ports.rows import DeadLetterFilter, FinishedTask, Status, TaskFilter
+from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse, take_matching, window_start
 from outlast.stores.filters import by_filter, group_matches
 from outlast.stores.shared_methods import SharedReads
 from outlast.stores.sqlite.connection import (
@@ -33,6 +27,7 @@ from outlast.stores.sqlite.connection import (
     bind,
     execute,
     milliseconds,
+    ms_ago,
     now_ms,
     read_row,
     to_datetime,
@@ -139,6 +134,10 @@ class SqliteReads(SharedReads):
 
         return self.db.read(work)
 
+    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
+        """Return tasks of a window that have ended."""
+        return self._finished_sample({"since": ms_ago(window)}, most)
+
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step."""
         return self._failure_flow(fingerprints, _window_values(window, step))
@@ -146,6 +145,10 @@ class SqliteReads(SharedReads):
 
 def _scan_tasks(connection: Connection, filters: TaskFilter, look: int) -> Iterator[tuple[int, bool]]:
     values = filters._asdict() | {"before": MAX_ID if filters.before is None else filters.before}
+    search = values.pop("search")
+    if search is not None:
+        found = execute(connection, "search_tasks", values | {"text": search.text})
+        return ((number, text is not None and search.is_shown(key, text)) for number, key, text in found)
     if filters.status in _LIVE_STATEMENTS:
         rows = execute(connection, _LIVE_STATEMENTS[filters.status], {"most": look + 1}).fetchall()
         if len(rows) <= look:

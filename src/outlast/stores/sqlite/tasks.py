@@ -10,13 +10,7 @@ from typing import Any
 from outlast import clock
 from outlast.errors import ConfigError
 from outlast.ports.read_rows import FlowEvent
-from outlast.ports.rows import (
-    Enqueued,
-    NewTask,
-    SettleAndClaim,
-    SettleAndClaimResult,
-    TaskBatch,
-)
+from outlast.ports.rows import Enqueued, NewTask, SettleAndClaim, SettleAndClaimResult, TaskBatch
 from outlast.stores.counters import event_totals, status_counts
 from outlast.stores.filters import GROUP_RETENTION
 from outlast.stores.rules import LIMIT_SHOWN_FOR

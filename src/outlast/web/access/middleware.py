@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.web.access.callers import Access, Role, set_caller
 from outlast.web.access.hosts import is_same_origin, single_header, split_host
+from outlast.web.endpoints import API_PREFIX
 from outlast.web.error_pages import ErrorPage, error_page_for
 from outlast.web.headers import with_security_headers
 from outlast.web.routing import PREFIX_KEY, mount_path, query_params, relative_path
@@ -73,7 +74,9 @@ class AccessMiddleware:
             started = True
             await send(message)
 
-        inner = {**scope, "root_path": "", PREFIX_KEY: mount_path(scope), "path": "/"}
+        below = scope["path"].removeprefix(scope.get("root_path", ""))
+        path = API_PREFIX if below.startswith(f"{API_PREFIX}/") else "/"  # until the path is known to be valid
+        inner = {**scope, "root_path": "", PREFIX_KEY: mount_path(scope), "path": path}
         request = Request(inner, receive)
         try:
             rejection = await self._rejection(scope, request)

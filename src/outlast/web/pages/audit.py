@@ -3,34 +3,31 @@
 import json
 from typing import Any
 
+from outlast.operations import NAME, Parameter
 from outlast.ports.triage import AuditEntry
 from outlast.queue.masking import masked_text, masked_value
 from outlast.report.text_format import shortened
-from outlast.web.filters import row_param, text_param
-from outlast.web.routing import PageData, PageRequest, PageRoute
+from outlast.web.routing import BEFORE, PageData, PageRequest, PageRoute
 
 _ROWS = 50
 _MAX_DETAIL_CHARS = 300
 _SUBJECT_PAGES = {
-    "dead_letter": ("dead_letter", "number"),
+    "dead_letter": ("dead_letter", "dead_letter_id"),
     "group": ("failure", "fingerprint"),
-    "replay": ("replay", "number"),
-    "source": ("source", "number"),
-    "task": ("task", "number"),
+    "replay": ("replay", "replay_id"),
+    "source": ("source", "source_id"),
+    "task": ("task", "task_id"),
 }
 
 
 def read_audit(request: PageRequest) -> PageData:
     """Return a page of audit entries, newest first."""
-    query = request.query
-    subject, action = text_param(query, "subject"), text_param(query, "action")
-    rows = request.app.store.audits(subject=subject, action=action, before=row_param(query), limit=_ROWS + 1)
-    given = {"subject": subject, "action": action}
+    rows = request.app.store.audits(**request.values, limit=_ROWS + 1)
     return {
         "rows": [_audit_line(entry) for entry in rows[:_ROWS]],
         "next": rows[_ROWS - 1].id if len(rows) > _ROWS else None,
-        "given": {name: value for name, value in given.items() if value},
-        "first_page": "before" not in query,
+        "given": {name: value for name, value in request.values.items() if value and name != BEFORE.name},
+        "first_page": request.values["before"] is None,
     }
 
 
@@ -38,7 +35,7 @@ def _audit_line(entry: AuditEntry) -> PageData:
     """Return an entry as the page shows it, masked, and the page of its subject; empty for none."""
     kind, _, subject_id = entry.subject.partition(":")
     page, name = _SUBJECT_PAGES.get(kind, ("", ""))
-    known = bool(page and subject_id) and (name != "number" or subject_id.isdigit())
+    known = bool(page and subject_id) and (name == "fingerprint" or subject_id.isdigit())
     masked = masked_value(json.dumps(entry.detail, default=str))
     detail = ", ".join(f"{name.replace('_', ' ')} {_detail_text(value)}" for name, value in masked.items())
     shown = entry._replace(detail={}, subject=masked_text(entry.subject), reason=masked_text(entry.reason))
@@ -58,5 +55,10 @@ def _detail_text(value: Any) -> str:
     return {True: "yes", False: "no", None: "none"}.get(value, str(value))
 
 
-PAGES = (PageRoute("audit", "/audit", "audit.html", read_audit),)
-ACTIONS = ()
+_PARAMETERS = (
+    Parameter("subject", NAME, "Only entries about this, such as task:12."),
+    Parameter("action", NAME, "Only entries of this operation, such as cancel_task."),
+    BEFORE,
+)
+_RETURNS = {"rows": list[PageData], "next": int | None}
+PAGES = (PageRoute("audit", "/audit", "audit.html", read_audit, _PARAMETERS, _RETURNS),)

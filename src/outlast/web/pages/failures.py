@@ -1,65 +1,36 @@
 """The pages of failures: groups of failures with one cause, one group, and suggested rules."""
 
-from collections.abc import Callable
-from urllib.parse import quote
-
 from outlast.classify import default_classifier
-from outlast.errors import ConfigError
-from outlast.ports.read_rows import FailureFilter, FailureGroup
+from outlast.operations import FILTERS, FLAG, Parameter, choice_kind, text_kind
+from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import Attempt
 from outlast.queue.failure_groups import LARGEST_GROUPS, sampled_groups
 from outlast.queue.masking import masked_text
-from outlast.report.classification import stored_judgement, suggestions
+from outlast.report.classification import StoredJudgement, Suggestion, stored_judgement, suggestions
 from outlast.report.dead_letters import form_time
 from outlast.report.flow import series_of, steps_of
 from outlast.report.text_format import CATEGORIES
-from outlast.units import span
 from outlast.web.charts import category_series, sparkline, stacked_chart
-from outlast.web.filters import choice_param, duration_field, text_param, time_param
-from outlast.web.pages.overview import DAY, HALF_HOUR, group_lines
-from outlast.web.routing import (
-    ActionResult,
-    ActionRoute,
-    InvalidInputError,
-    NotFoundError,
-    PageData,
-    PageRequest,
-    PageRoute,
-    require,
-)
+from outlast.web.pages.overview import DAY, HALF_HOUR, GroupLine, group_lines
+from outlast.web.routing import PageData, PageRequest, PageRoute, require
 from outlast.web.task_view import masked_line
 
 _ORDERS = ("latest", "largest")
 _STANDINGS = ("open", "acknowledged", "snoozed")
-_FILTER_PARAMS = ("category", "task", "text", "dead", "standing", "since", "until", "order")
 _ROWS = 40
 _SAMPLES = 20
-_MAX_NOTE_CHARS = 2_000
 
 
 def _read_failures(request: PageRequest) -> PageData:
-    query, store = request.query, request.app.store
-    now = store.now()
-    order = choice_param(query, "order", _ORDERS) or "latest"
-    criteria = FailureFilter(
-        category=choice_param(query, "category", CATEGORIES),
-        task_type=text_param(query, "task"),
-        text=text_param(query, "text"),
-        dead=bool(query.get("dead")),
-        standing=choice_param(query, "standing", _STANDINGS),
-        since=time_param(query, "since", now),
-        until=time_param(query, "until", now),
-        largest=order == "largest",
-        after=query.get("after"),
-        limit=_ROWS,
-    )
-    page = store.failures(criteria)
+    store, values = request.app.store, {**request.values}
+    order, task, dead = (values.pop(name) for name in ("order", "task", "dead"))
+    criteria = FailureFilter(**values, task_type=task, dead=bool(dead), largest=order == "largest", limit=_ROWS)
+    page, now = store.failures(criteria), store.now()
     names = [group.fingerprint for group in page.rows]
     flows = store.failure_flow(names, window=DAY, step=HALF_HOUR) if names else {}
-    lines = group_lines(page.rows, flows, now)
-    params = {name: query[name] for name in _FILTER_PARAMS if name in query}
-    limits = (("since", criteria.since), ("until", criteria.until))
-    times = {name: form_time(at) for name, at in limits if at is not None}
+    lines = group_lines(page.rows, flows, store.tasks_by_group(names) if names else {}, now)
+    params = {each.name: request.query[each.name] for each in _FILTERS if each.name in request.query}
+    times = {name: form_time(at) for name in ("since", "until") if (at := values[name])}
     return {
         "groups": lines,
         "next": page.next,
@@ -76,11 +47,12 @@ def _read_failures(request: PageRequest) -> PageData:
 
 
 def _read_failure(request: PageRequest) -> PageData:
-    store, fingerprint = request.app.store, request.path["fingerprint"]
+    store, fingerprint = request.app.store, request.values["fingerprint"]
     group = require(store.failure(fingerprint), f"failure group {fingerprint:.100} does not exist")
     now = store.now()
     points = store.failure_flow([fingerprint], window=DAY, step=HALF_HOUR).get(fingerprint, [])
-    (line,) = group_lines([group], {fingerprint: points}, now)
+    tasks = store.failure_tasks(fingerprint)
+    (line,) = group_lines([group], {fingerprint: points}, {fingerprint: tasks}, now)
     samples = store.failure_samples(fingerprint, _SAMPLES)
     steps = steps_of(now, DAY, HALF_HOUR)
     series = category_series({group.error_category: series_of(points, steps, HALF_HOUR)}, "dead_letters")
@@ -93,7 +65,7 @@ def _read_failure(request: PageRequest) -> PageData:
         "traceback": masked_text(next((sample.traceback for sample in samples if sample.traceback), "")),
         "message": masked_text(samples[0].error_message) if samples else line.error_message,
         "samples": [_attempt_sample(sample) for sample in samples],
-        "tasks": store.failure_tasks(fingerprint),
+        "tasks": tasks,
         "_trend": stacked_chart("trend", "Failures in the last 24 hours", linked, steps, HALF_HOUR),
         "_other": len({sample.task_id for sample in samples}),
     }
@@ -104,64 +76,27 @@ def _attempt_sample(attempt: Attempt) -> PageData:
     return {name: getattr(attempt, name) for name in names} | {"error_message": masked_line(attempt.error_message)}
 
 
-def acknowledge(request: PageRequest) -> ActionResult:
-    """Acknowledge a group: stop alerting about it. It reopens when it fails again."""
-    return _update_group(request, "acknowledged", request.app.dead_letters.acknowledge)
-
-
-def snooze(request: PageRequest) -> ActionResult:
-    """Snooze a group: stop alerting about it for a while.
-
-    Raises:
-        InvalidInputError: If the form field ``for`` is not a duration.
-    """
-    seconds = duration_field(request.text("for") or "24h", "for")
-    return _update_group(request, f"snoozed for {span(seconds)}", request.app.dead_letters.snooze, seconds)
-
-
-def reopen(request: PageRequest) -> ActionResult:
-    """Reopen a group: alert about it again."""
-    return _update_group(request, "reopened", request.app.dead_letters.snooze, 0.0)
-
-
-def note(request: PageRequest) -> ActionResult:
-    """Save a note on a group; an empty one removes it.
-
-    Raises:
-        InvalidInputError: If it is too long.
-    """
-    text = request.text("note", _MAX_NOTE_CHARS)
-    message = "the note was saved" if text else "the note was removed"
-    return _update_group(request, message, request.app.dead_letters.note, text)
-
-
-def _update_group(
-    request: PageRequest, done: str, update: Callable[..., FailureGroup], *arguments: object
-) -> ActionResult:
-    fingerprint = request.path["fingerprint"]
-    try:
-        group = update(fingerprint, *arguments, who=request.who)
-    except LookupError:
-        raise NotFoundError(f"failure group {fingerprint:.100} does not exist") from None
-    except ConfigError as error:
-        raise InvalidInputError(str(error)) from None
-    data = {"group": fingerprint, "standing": group.standing(request.app.store.now())}
-    return ActionResult(done, f"/failures/{quote(fingerprint, safe='')}", data)
-
-
 def _read_suggestions(request: PageRequest) -> PageData:
     found = suggestions(sampled_groups(request.app.store), default_classifier().rules)
     return {"suggestions": found, "looked": LARGEST_GROUPS}
 
 
+_SHARED = {"category", "task", "text", "since", "until"}
+_FILTERS = (
+    *(each for each in FILTERS if each.name in _SHARED),
+    Parameter("dead", FLAG, "Only groups that have dead letters."),
+    Parameter("standing", choice_kind(_STANDINGS), "Only groups with this standing."),
+    Parameter("order", choice_kind(_ORDERS), "What comes first.", default=_ORDERS[0]),
+)
+_AFTER = Parameter("after", text_kind(500), "Where the page begins: `next` of the previous page.")
+_FINGERPRINT = Parameter("fingerprint", text_kind(200), "The fingerprint of the group.", required=True)
+_LIST = {"groups": list[GroupLine], "next": str | None}
+_ONE = {"group": GroupLine, "verdict": StoredJudgement, "traceback": str, "tasks": dict[str, int]}
 PAGES = (
-    PageRoute("failures", "/failures", "failures.html", _read_failures),
-    PageRoute("failure", "/failures/{fingerprint}", "failure.html", _read_failure),
-    PageRoute("suggestions", "/suggestions", "suggestions.html", _read_suggestions),
-)
-ACTIONS = (
-    ActionRoute("acknowledge_group", "/failures/{fingerprint}/acknowledge", acknowledge),
-    ActionRoute("snooze_group", "/failures/{fingerprint}/snooze", snooze),
-    ActionRoute("reopen_group", "/failures/{fingerprint}/reopen", reopen),
-    ActionRoute("note_group", "/failures/{fingerprint}/note", note),
-)
+    PageRoute("failures", "/failures", "failures.html", _read_failures, (*_FILTERS, _AFTER), _LIST),
+    PageRoute("failure", "/failures/{fingerprint}", "failure.html", _read_failure, (_FINGERPRINT,), _ONE),
+    PageRoute(
+        "suggestions", "/suggestions", "suggestions.html", _read_suggestions,
+        returns={"suggestions": list[Suggestion], "looked": int},
+    ),
+)  # fmt: skip

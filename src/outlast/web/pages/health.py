@@ -127,5 +127,5 @@ def _versions() -> dict[str, str]:
     return found
 
 
-PAGES = (PageRoute("health", "/health-checks", "health.html", _read_health),)
-ACTIONS = ()
+_RETURNS = {"state": str, "checks": list[dict[str, str]], "store": str, "versions": dict[str, str]}
+PAGES = (PageRoute("health", "/health-checks", "health.html", _read_health, returns=_RETURNS),)

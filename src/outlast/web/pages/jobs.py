@@ -4,13 +4,13 @@ import sys
 from collections.abc import Mapping
 
 from outlast.app import App
+from outlast.operations import DIGEST_MARK, MAX_NAME_CHARS, NAME, Parameter, choice_kind, name_key, text_kind
 from outlast.ports.job_rows import Run, RunState, TargetRow, TargetStatus
 from outlast.ports.read_rows import MAX_ROWS_SCANNED
 from outlast.ports.read_rows import Page as Rows
 from outlast.queue.masking import masked_text, masked_value
 from outlast.report import job_runs
-from outlast.web.filters import choice_param, text_param
-from outlast.web.routing import DIGEST_MARK, NotFoundError, PageData, PageRequest, PageRoute, name_key, require
+from outlast.web.routing import NotFoundError, PageData, PageRequest, PageRoute, require
 from outlast.web.task_view import mask_optional, masked_line
 
 _ROWS = 30
@@ -26,7 +26,7 @@ _UNFINISHED = (TargetStatus.FAILED, TargetStatus.DEFERRED)
 
 def _read_jobs(request: PageRequest) -> PageData:
     store = request.app.store
-    job, before = _job_param(request), text_param(request.query, "before")
+    job, before = _job_param(request), request.values["before"]
     found = store.runs(job, _ROWS + 1, before)
     rows = found[:_ROWS]
     names = {*request.app.jobs_by_name, *(run.job for run in rows), *([job] if job else [])}
@@ -42,7 +42,7 @@ def _read_jobs(request: PageRequest) -> PageData:
 
 def _job_param(request: PageRequest) -> str | None:
     """Return the requested job, by its name or by the digest of its name."""
-    job = text_param(request.query, "job")
+    job: str | None = request.values["job"]
     if job is None or not job.startswith(DIGEST_MARK):
         return job
     known = {*request.app.jobs_by_name, *(run.job for run in request.app.store.runs(None, _MAX_LATER_RUNS))}
@@ -50,10 +50,9 @@ def _job_param(request: PageRequest) -> str | None:
 
 
 def _read_run(request: PageRequest) -> PageData:
-    store, run_id = request.app.store, request.path["run"]
+    store = request.app.store
+    run_id, status, group, after = (request.values[name] for name in ("run_id", "status", "group", "after"))
     run = require(store.run(run_id), f"run {run_id:.100} does not exist; old runs are pruned")
-    status = choice_param(request.query, "status", [str(each) for each in _UNFINISHED])
-    group, after = text_param(request.query, "group"), request.query.get("after")
     (view,) = job_runs.run_views(store, [run], store.now())
     counts, state = view.counts, view.state
     left = counts["failed_targets"] + counts["deferred_targets"]
@@ -91,7 +90,7 @@ def _run_line(view: job_runs.JobRunView) -> PageData:
     """Return a run as the list shows it, masked."""
     run, state, counts = view.run, view.state, view.counts
     return {
-        "id": run.id,
+        "run_id": run.id,
         "job": masked_line(run.job),
         "entity": mask_optional(run.entity),
         "env": masked_text(run.env),
@@ -103,7 +102,7 @@ def _run_line(view: job_runs.JobRunView) -> PageData:
         "counts": counts,
         "failure_rate": view.failure_rate,
         "reasons": _reasons(run),
-        "seconds": view.seconds,
+        "duration": view.seconds,
         "started_at": run.started_at,
         "ended_at": run.ended_at,
     }
@@ -222,8 +221,19 @@ def _masked_run(run: Run) -> Run:
     return run if run.summary is None else run._replace(summary={**run.summary, "reasons": _reasons(run)})
 
 
-PAGES = (
-    PageRoute("jobs", "/jobs", "jobs.html", _read_jobs),
-    PageRoute("run", "/jobs/{run}", "run.html", _read_run),
+_LIST = {"rows": list[PageData], "next": str | None, "names": list[str]}
+_ONE = {"run": PageData, "verdict": job_runs.GateLine, "targets": list[PageData], "next": str | None}
+_FILTERS = (
+    Parameter("job", NAME, "Only runs of this job."),
+    Parameter("before", NAME, "Only earlier runs: `next` of the previous page."),
 )
-ACTIONS = ()
+_PARAMETERS = (
+    Parameter("run_id", NAME, "The id of the run.", required=True),
+    Parameter("status", choice_kind(_UNFINISHED), "Only targets with this status."),
+    Parameter("group", NAME, "Only targets with this fingerprint."),
+    Parameter("after", text_kind(MAX_NAME_CHARS), "Where the page begins: `next` of the previous page."),
+)
+PAGES = (
+    PageRoute("jobs", "/jobs", "jobs.html", _read_jobs, _FILTERS, _LIST),
+    PageRoute("run", "/jobs/{run_id}", "run.html", _read_run, _PARAMETERS, _ONE),
+)

@@ -1,11 +1,14 @@
 """The overview page: the headline, charts of failures and throughput, failing groups, waits and recent changes."""
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from outlast.operations import Parameter, choice_kind
 from outlast.ports.read_rows import BreakerRow, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Pulse
+from outlast.ports.triage import ChartMark
 from outlast.queue.masking import masked_text
 from outlast.report.breakers import breakers_by_resource
 from outlast.report.flow import (
@@ -14,11 +17,11 @@ from outlast.report.flow import (
     event_count,
     failed_attempts,
     flow_of,
-    is_new_store,
     series_of,
     steps_of,
 )
-from outlast.report.overview import headline, is_rise, recent_changes
+from outlast.report.overview import ChangeLine, Headline, headline, is_rise, recent_changes
+from outlast.report.text_format import group_title
 from outlast.web.charts import Chart, Series, category_series, sparkline, stacked_chart
 from outlast.web.routing import PageData, PageRequest, PageRoute
 from outlast.web.task_view import masked_line
@@ -44,6 +47,8 @@ class GroupLine(NamedTuple):
     Attributes:
         standing: ``open``, ``acknowledged`` or ``snoozed``.
         trend: Failures in each half hour of the last day, oldest first.
+        tasks: The tasks that failed with this cause, the most frequent first; of the last failures only.
+        title: The error and its task, or how many tasks it has.
     """
 
     fingerprint: str
@@ -59,8 +64,11 @@ class GroupLine(NamedTuple):
     acknowledged_at: datetime | None
     acknowledged_by: str
     snoozed_until: datetime | None
+    snoozed_by: str
     standing: str
     trend: tuple[int, ...]
+    tasks: tuple[str, ...]
+    title: str
 
     @property
     def lately(self) -> int:
@@ -105,9 +113,12 @@ class BoardReader:
         self._now = datetime.min.replace(tzinfo=UTC)  # set by each step
         self._groups: list[FailureGroup] = []
         self._flows: dict[str, list[FlowPoint]] = {}
+        self._tasks: dict[str, dict[str, int]] = {}
         self._cooldowns: list[Cooldown] = []
         self._waits: list[WaitingResource] = []
-        self._steps: deque[Callable[[], None]] = deque([self._read_groups, self._read_flows, self._read_cooldowns])
+        self._steps: deque[Callable[[], None]] = deque(
+            [self._read_groups, self._read_flows, self._read_tasks, self._read_cooldowns]
+        )
 
     def step(self, now: datetime) -> Board | None:
         """Run the next statement; return the board after the last one, otherwise None.
@@ -121,7 +132,7 @@ class BoardReader:
             self._steps.popleft()
         if self._steps:
             return None
-        lines = group_lines(self._groups, self._flows, now)
+        lines = group_lines(self._groups, self._flows, self._tasks, now)
         lines.sort(key=lambda line: (-line.lately, -line.last_seen.timestamp()))
         return Board(tuple(lines[:_SHOWN_GROUPS]), tuple(self._waits))
 
@@ -131,6 +142,10 @@ class BoardReader:
     def _read_flows(self) -> None:
         names = [group.fingerprint for group in self._groups]
         self._flows = self._store.failure_flow(names, window=DAY, step=HALF_HOUR) if names else {}
+
+    def _read_tasks(self) -> None:
+        names = [group.fingerprint for group in self._groups]
+        self._tasks = self._store.tasks_by_group(names) if names else {}
 
     def _read_cooldowns(self) -> None:
         self._cooldowns = self._store.cooldowns()
@@ -156,21 +171,38 @@ def read_board(store: "Store", now: datetime) -> Board:
     return board
 
 
-def group_lines(groups: list[FailureGroup], flows: dict[str, list[FlowPoint]], now: datetime) -> list[GroupLine]:
-    """Return groups with their trends, masked."""
-    steps = steps_of(now, DAY, HALF_HOUR)
+def read_marks(store: "Store", window: float) -> list[ChartMark]:
+    """Return the marks of the last `window` seconds, newest first, masked."""
     return [
-        GroupLine(
-            *group[:4],
-            masked_text(group.error_message),
-            *group[5:9],
-            masked_text(group.note),
-            *group[10:],
-            group.standing(now),
-            series_of(flows.get(group.fingerprint, []), steps, HALF_HOUR),
-        )
-        for group in groups
+        mark._replace(text=masked_line(mark.text), who=masked_line(mark.who))
+        for mark in store.chart_marks(window=window)
     ]
+
+
+def group_lines(
+    groups: list[FailureGroup],
+    flows: Mapping[str, list[FlowPoint]],
+    tasks: Mapping[str, Mapping[str, int]],
+    now: datetime,
+) -> list[GroupLine]:
+    """Return groups with their trends and tasks, masked."""
+    steps, lines = steps_of(now, DAY, HALF_HOUR), []
+    for group in groups:
+        names = tuple(tasks.get(group.fingerprint) or [group.task_type])  # attempts may be pruned
+        lines.append(
+            GroupLine(
+                *group[:4],
+                masked_text(group.error_message),
+                *group[5:9],
+                masked_text(group.note),
+                *group[10:],
+                group.standing(now),
+                series_of(flows.get(group.fingerprint, []), steps, HALF_HOUR),
+                names,
+                group_title(group.error_type, names),
+            )
+        )
+    return lines
 
 
 def _open_breakers(rows: list[BreakerRow], now: datetime) -> list[WaitingResource]:
@@ -201,12 +233,12 @@ class ChartRange(NamedTuple):
 
 _MINUTES = ChartRange("10m", "10 minutes", 600.0, 20.0)
 _HOUR = ChartRange("1h", "1 hour", 3_600.0, 120.0)
-_RANGES = (
-    _MINUTES,
-    _HOUR,
+_LIVE = (_MINUTES, _HOUR)
+_UPDATED_ON_LOAD = (
     ChartRange("24h", "24 hours", 86_400.0, 3_600.0),
     ChartRange("7d", "7 days", 7 * 86_400.0, 21_600.0),
 )
+_RANGES = (*_LIVE, *_UPDATED_ON_LOAD)
 LIVE_RANGES = {"overview": _HOUR, "overview-10m": _MINUTES}
 """The ranges that are updated live, by the view that shows them."""
 PULSE_WINDOW, PULSE_STEP = _HOUR.window, _MINUTES.step
@@ -219,13 +251,14 @@ _TREND_LABEL = "Failures in the last 24 hours"
 _MINUTE = 60.0
 
 
-def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> PageData:
+def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange, marks: Sequence[ChartMark] | None) -> PageData:
     """Return the data of the overview, for the page and its JSON.
 
     Args:
         pulse: The current pulse.
         board: The board; None while it is still being read.
         chosen: The time range of the charts.
+        marks: Marked events; None while they are still being read, and the charts stay as they are.
     """
     masked = pulse._replace(
         changes=tuple(each._replace(name=masked_line(each.name), text=masked_line(each.text)) for each in pulse.changes)
@@ -243,26 +276,43 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> Page
         "flow": flow,
         "groups": board.groups if board else None,
         "waits": board.waits if board else None,
+        "marks": marks,
         "_ranges": _RANGES,
         "_view": next((view for view, each in LIVE_RANGES.items() if each is chosen), ""),
         "_rising": is_rise(failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)),
         "_failures": stacked_chart(
-            "chart-failures", "Failures by category", category_series(flow.failures), flow.steps, flow.step
+            "chart-failures",
+            "Failures by category",
+            category_series(flow.failures),
+            flow.steps,
+            flow.step,
+            marks=marks or (),
         ),
-        "_throughput": _throughput_chart(flow),
+        "_throughput": _throughput_chart(flow, marks or ()),
         "_trends": {each.fingerprint: sparkline(each.trend, _TREND_LABEL) for each in (board.groups if board else ())},
     }
 
 
 def _read_overview(request: PageRequest) -> PageData:
-    chosen = next((each for each in _RANGES if each.name == request.query.get("range")), None)
     store = request.app.store
-    if chosen is None:
-        pulse = store.pulse(window=PULSE_WINDOW, step=PULSE_STEP)
-        chosen = _MINUTES if is_new_store(pulse) else _HOUR
-    else:
+    chosen = next((each for each in _RANGES if each.name == request.values["range"]), None)
+    if chosen is not None:
         pulse = store.pulse(window=chosen.window, step=chosen.step)
-    return overview_data(pulse, read_board(store, pulse.at), chosen)
+        return overview_data(pulse, read_board(store, pulse.at), chosen, read_marks(store, chosen.window))
+    recent = pulse = store.pulse(window=PULSE_WINDOW, step=PULSE_STEP)
+    chosen = _smallest_range(pulse, _LIVE)
+    for longer in () if chosen else _UPDATED_ON_LOAD:
+        pulse = store.pulse(window=longer.window, step=longer.step)
+        if chosen := _smallest_range(pulse, [longer]):
+            break
+    pulse, chosen = (pulse, chosen) if chosen else (recent, _MINUTES)
+    return overview_data(pulse, read_board(store, pulse.at), chosen, read_marks(store, chosen.window))
+
+
+def _smallest_range(pulse: Pulse, ranges: Sequence[ChartRange]) -> ChartRange | None:
+    """Return the first range whose charts show something; None if all of them are empty."""
+    flows = ((each, flow_of(pulse.flow, pulse.at, each.window, each.step)) for each in ranges)
+    return next((each for each, flow in flows if flow.failures or any(flow.done)), None)
 
 
 def _hour_counts(counts: FlowCounts) -> dict[str, int]:
@@ -274,11 +324,14 @@ def _hour_counts(counts: FlowCounts) -> dict[str, int]:
     }
 
 
-def _throughput_chart(flow: Flow) -> Chart:
+def _throughput_chart(flow: Flow, marks: Sequence[ChartMark]) -> Chart:
     noun = ("task done", "tasks done")
-    series = Series("done", "", False, "Tasks done", noun, flow.done, "tasks", {"status": "DONE"})  # noqa: FBT003
-    return stacked_chart("chart-done", "Tasks done per minute", [series], flow.steps, flow.step, per=_MINUTE)
+    series = Series("done", False, "Tasks done", noun, flow.done, "tasks", {"status": "DONE"})  # noqa: FBT003
+    return stacked_chart(
+        "chart-done", "Tasks done per minute", [series], flow.steps, flow.step, per=_MINUTE, marks=marks
+    )
 
 
-PAGES = (PageRoute("overview", "/", "overview.html", _read_overview),)
-ACTIONS = ()
+_RANGE = Parameter("range", choice_kind(each.name for each in _RANGES), "The time range of the charts.")
+_RETURNS = {"headline": Headline, "changes": list[ChangeLine], "flow": Flow, "groups": list[GroupLine]}
+PAGES = (PageRoute("overview", "/", "overview.html", _read_overview, (_RANGE,), _RETURNS),)

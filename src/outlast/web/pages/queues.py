@@ -2,26 +2,15 @@
 
 from outlast.ports.read_rows import TaskLine
 from outlast.ports.rows import QueueRow, Status, TaskFilter, WorkerRow
-from outlast.web.filters import paginate
-from outlast.web.routing import (
-    ActionResult,
-    ActionRoute,
-    InvalidInputError,
-    NotFoundError,
-    PageData,
-    PageRequest,
-    PageRoute,
-)
+from outlast.web.routing import PageData, PagePosition, PageRequest, PageRoute, page_parameter, paginate
 from outlast.web.task_view import masked_line
 
-_PATH = "/queues"
 # Rows: a page stays below 100 kB with all that it loads.
 _QUEUES = 25
 _WORKERS = 15
 _MAX_UNSERVED = 10
 _MAX_TASKS = 200  # claimed tasks that are read for the page
 _MAX_TASKS_PER_WORKER = 6
-_MAX_NAME_CHARS = 200
 
 
 def read_queues(request: PageRequest) -> PageData:
@@ -30,8 +19,8 @@ def read_queues(request: PageRequest) -> PageData:
     workers = sorted(store.workers(), key=lambda each: (each.alive, each.name))
     served = {name for worker in workers if worker.alive for name in worker.queues}
     queues = _add_empty_queues(store.queues(), served)
-    shown_queues, queue_part = paginate(queues, request.query, "queue_page", _QUEUES)
-    shown_workers, worker_part = paginate(workers, request.query, "worker_page", _WORKERS)
+    shown_queues, queue_part = paginate(queues, request.values["queue_page"], _QUEUES)
+    shown_workers, worker_part = paginate(workers, request.values["worker_page"], _WORKERS)
     claimed = store.task_lines(TaskFilter(status=Status.RUNNING, limit=_MAX_TASKS)).rows if workers else []
     unserved = [queue.name for queue in queues if queue.ready and not queue.paused and queue.name not in served]
     return {
@@ -66,36 +55,6 @@ def _worker_tasks(worker: WorkerRow, claimed: list[TaskLine]) -> PageData:
     return {"worker": worker._replace(state=state), "says": state, "tasks": tasks, "more": more}
 
 
-def pause(request: PageRequest) -> ActionResult:
-    """Pause a queue, so that workers claim nothing from it; the queue, whose name may be typed, need not exist yet."""
-    name = request.path.get("name") or request.field("name")
-    if not name or len(name) > _MAX_NAME_CHARS:
-        raise InvalidInputError(f"the name of a queue must have 1 to {_MAX_NAME_CHARS} characters")
-    known = {row.name for row in request.app.tasks.queues()}
-    request.app.tasks.pause(name)
-    more = "" if name in known else "; it has no tasks yet"
-    message = f"queue {name} is paused{more}: running tasks continue"
-    return ActionResult(message, _PATH, {"queue": name, "paused": True})
-
-
-def resume(request: PageRequest) -> ActionResult:
-    """Resume a queue.
-
-    Raises:
-        NotFoundError: If it is not paused and has no tasks.
-    """
-    name = request.path["name"]
-    paused = {row.name: row.paused for row in request.app.tasks.queues()}
-    if name not in paused:
-        raise NotFoundError(f"queue {name} is not paused and has no tasks; check the name")
-    request.app.tasks.resume(name)
-    message = f"queue {name} is resumed" if paused[name] else f"queue {name} was not paused"
-    return ActionResult(message, _PATH, {"queue": name, "paused": False})
-
-
-PAGES = (PageRoute("queues", _PATH, "queues.html", read_queues),)
-ACTIONS = (
-    ActionRoute("pause_named_queue", f"{_PATH}/pause", pause),
-    ActionRoute("pause_queue", f"{_PATH}/{{name}}/pause", pause),
-    ActionRoute("resume_queue", f"{_PATH}/{{name}}/resume", resume),
-)
+_PARAMETERS = (page_parameter("queue_page"), page_parameter("worker_page"))
+_RETURNS = {"queues": list[QueueRow], "workers": list[PageData], "pages": dict[str, PagePosition]}
+PAGES = (PageRoute("queues", "/queues", "queues.html", read_queues, _PARAMETERS, _RETURNS),)

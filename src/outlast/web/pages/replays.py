@@ -1,28 +1,17 @@
 """The pages of replays: the list, one replay, and the preview that starts one."""
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from outlast.errors import ConfigError
-from outlast.ports.rows import DeadLetterFilter
+from outlast.operations import FILTERS, ROW, Parameter, filter_arguments
+from outlast.ports.rows import DeadLetterFilter, Group
 from outlast.ports.store import Store
 from outlast.ports.triage import Replay
+from outlast.queue.dead_letters import dead_letter_filter
 from outlast.queue.masking import masked_text
-from outlast.report.dead_letters import Facet, filter_params, filter_text, replay_line
-from outlast.report.text_format import counted
-from outlast.web.filters import DEAD_LETTER_PARAMS, dead_letter_filter
-from outlast.web.routing import (
-    ActionResult,
-    ActionRoute,
-    FormError,
-    InvalidInputError,
-    PageData,
-    PageRequest,
-    PageRoute,
-    Query,
-    require,
-)
+from outlast.report.dead_letters import Facet, ReplayLine, filter_params, filter_text, replay_line
+from outlast.report.text_format import group_title
+from outlast.web.routing import BEFORE, FormPage, PageData, PageRequest, PageRoute, require
 
 MAX_LISTED = 50
 """How many replays, the newest, are listed and updated live."""
@@ -30,9 +19,6 @@ _PATH = "/replays"
 _NEW_PAGE = "new_replay"
 _GROUPS = 20
 _REPLAY_VIEW = re.compile(r"replay-([1-9]\d{0,18})", re.ASCII)
-_FIELDS = frozenset([*DEAD_LETTER_PARAMS, "all", "before", "canary", "max_failures", "rate", "why"])
-_NO = frozenset(["0", "false", "no"])
-_YES = frozenset(["1", "true", "yes"])
 
 
 def is_replay_view(view: str) -> bool:
@@ -83,35 +69,37 @@ def read_replay(request: PageRequest) -> PageData:
     Raises:
         NotFoundError: If there is no replay with that number.
     """
-    store, replay = request.app.store, _find_replay(request)
+    store, replay_id = request.app.store, request.values["replay_id"]
+    replay = require(store.replay_run(replay_id), f"replay {replay_id} does not exist")
     return {
         "replay": replay_line(replay, masked_text),
         "workers": _alive_workers(store),
-        "cause": _group_title(store, replay.which.fingerprint),
+        "cause": _cause(store, replay.filters),
         "bad_task": store.canaries(replay.id).dead,
     }
 
 
-def _group_title(store: Store, fingerprint: str | None) -> str:
-    """Return the title of a group of failures; empty if there is none."""
-    group = store.failure(fingerprint) if fingerprint else None
-    return f"{group.error_type or 'Failure'} in {group.task_type}" if group else ""
-
-
-def _find_replay(request: PageRequest) -> Replay:
-    found = request.app.store.replay_run(request.row_number())
-    return require(found, f"replay {request.path['number']} does not exist")
+def _cause(store: Store, criteria: DeadLetterFilter) -> str:
+    """Return the title of the group of failures that a filter names; empty if it names none."""
+    group = store.failure(criteria.fingerprint) if criteria.fingerprint else None
+    if group is None:
+        return ""
+    tasks = [criteria.task_type] if criteria.task_type else list(store.failure_tasks(group.fingerprint))
+    return group_title(group.error_type, tasks or [group.task_type])
 
 
 def read_new(request: PageRequest) -> PageData:
     """Return a preview of what a replay would queue again."""
     store = request.app.store
-    criteria = dead_letter_filter(request.query, store.now())
+    criteria = dead_letter_filter(filter_arguments(request.values), before=request.values["before"])
     newest = store.dead_letter_lines(criteria._replace(limit=1)).rows
     before = criteria.before or (newest[0].id + 1 if newest else None)
-    arguments = _filter_arguments(criteria._replace(before=before))
-    found = request.app.dead_letters.dry_run(**arguments) if newest or criteria.before else None
+    found = request.app.dead_letters.dry_run(**filter_arguments(request.values), before=before) if before else None
     groups = store.groups(criteria._replace(before=before, limit=_GROUPS)) if found else []
+    by_group = store.tasks_by_group([each.fingerprint for each in groups]) if groups else {}
+    names = {each.fingerprint: [criteria.task_type or each.task_type] for each in groups}
+    if criteria.task_type is None:
+        names |= {fingerprint: list(tasks) for fingerprint, tasks in by_group.items() if tasks}
     return {
         "total": found.total if found else 0,
         "groups": [each._replace(error_message=masked_text(each.error_message)) for each in groups],
@@ -121,108 +109,19 @@ def read_new(request: PageRequest) -> PageData:
         "given": filter_params(criteria),
         "before": before,
         "what": filter_text(filter_params(criteria)),
-        "cause": _group_title(store, criteria.fingerprint),
+        "cause": _cause(store, criteria),
         "workers": _alive_workers(store),
+        "_titles": [group_title(each.error_type, names[each.fingerprint]) for each in groups],
     }
 
 
-def _filter_arguments(criteria: DeadLetterFilter) -> PageData:
-    arguments = {name: value for name, value in criteria._asdict().items() if value is not None and name != "limit"}
-    return arguments or {"all": True}
-
-
-def start_replay(request: PageRequest) -> ActionResult:
-    """Start a replay; workers carry it out.
-
-    Raises:
-        FormError: If the input is not valid.
-        InvalidInputError: If a field is unknown, or there is neither a filter nor ``all``.
-    """
-    _check_names(request.form)
-    sent = {name: value for name, value in request.typed().items() if value}
-    query = {name: sent[name] for name in (*DEAD_LETTER_PARAMS, "before") if name in sent}
-    criteria = dead_letter_filter(query, request.app.store.now())
-    _check_filter(criteria, _flag_text(sent, "all") in _YES)
-    try:
-        replay = request.app.dead_letters.replay_later(
-            canary=_flag_text(sent, "canary") not in _NO,
-            rate=sent.get("rate", "").strip() or None,
-            max_failures=_whole_number(sent.get("max_failures", "").strip()),
-            who=request.who,
-            why=request.text("why"),
-            **_filter_arguments(criteria),
-        )
-    except (ConfigError, InvalidInputError) as error:
-        raise FormError(str(error), _NEW_PAGE, query) from None
-    message = f"replay {replay.id} has started: {counted(replay.total, 'dead letter')}"
-    return ActionResult(message, f"{_PATH}/{replay.id}", {"number": replay.id, "total": replay.total})
-
-
-def _whole_number(text: str) -> Any:
-    """Return a number; a text that is not one is returned as it is, and refused with the other settings."""
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else text or None
-
-
-def _flag_text(sent: Query, name: str) -> str:
-    return sent.get(name, "").strip().lower()
-
-
-def _check_names(names: Iterable[str]) -> None:
-    """Reject unknown fields: a misspelled filter would replay more than was intended.
-
-    Raises:
-        InvalidInputError: If a field is unknown.
-    """
-    unknown = next((name for name in names if name not in _FIELDS), None)
-    if unknown is not None:
-        raise InvalidInputError(
-            f"{unknown[:50]!r} is not a field of a replay; choose from: {', '.join(sorted(_FIELDS))}"
-        )
-
-
-def _check_filter(criteria: DeadLetterFilter, everything: bool) -> None:  # noqa: FBT001  # a private check
-    """Reject a replay without a filter unless ``all`` was sent, and one with both.
-
-    Raises:
-        InvalidInputError: If the filter is missing or not allowed; ``before`` alone is not a filter.
-    """
-    is_narrowed = criteria._replace(before=None, limit=None) != DeadLetterFilter()
-    if not is_narrowed and not everything:
-        raise InvalidInputError(
-            f"send a filter for the dead letters, one of: {', '.join(DEAD_LETTER_PARAMS)}; or send all=1"
-        )
-    if is_narrowed and everything:
-        raise InvalidInputError("send either all=1 or a filter, not both")
-
-
-def stop_replay(request: PageRequest) -> ActionResult:
-    """Stop a replay."""
-    replay = _find_replay(request)
-    stopped = request.app.dead_letters.stop_replay(replay.id, who=request.who, why=request.text("why"))
-    result = "was stopped; tasks that it has queued still run" if stopped else "had already ended"
-    data = {"number": replay.id, "stopped": stopped}
-    return ActionResult(f"replay {replay.id} {result}", f"{_PATH}/{replay.id}", data, ok=stopped)
-
-
-def resume_replay(request: PageRequest) -> ActionResult:
-    """Resume a replay that was stopped."""
-    replay = _find_replay(request)
-    to = f"{_PATH}/{replay.id}"
-    try:
-        request.app.dead_letters.resume_replay(replay.id, who=request.who, why=request.text("why"))
-    except ConfigError as error:
-        return ActionResult(str(error), to, {"number": replay.id, "resumed": False}, ok=False)
-    first = ", starting with one dead letter again" if replay.canary else ""
-    return ActionResult(f"replay {replay.id} is resumed{first}", to, {"number": replay.id, "resumed": True})
-
-
+_ID = Parameter("replay_id", ROW, "The id of the replay.", required=True)
+_LIST = {"replays": list[ReplayLine], "workers": int}
+_ONE = {"replay": ReplayLine, "workers": int, "cause": str, "bad_task": int | None}
+_NEW = {"total": int, "groups": list[Group], "tasks": list[Facet], "categories": list[Facet]}
 PAGES = (
-    PageRoute("replays", _PATH, "replays.html", read_replays),
-    PageRoute(_NEW_PAGE, f"{_PATH}/new", "new_replay.html", read_new),
-    PageRoute("replay", f"{_PATH}/{{number}}", "replay.html", read_replay),
+    PageRoute("replays", _PATH, "replays.html", read_replays, returns=_LIST),
+    PageRoute(_NEW_PAGE, f"{_PATH}/new", "new_replay.html", read_new, (*FILTERS, BEFORE), _NEW),
+    PageRoute("replay", f"{_PATH}/{{replay_id}}", "replay.html", read_replay, (_ID,), _ONE),
 )
-ACTIONS = (
-    ActionRoute("begin_replay", f"{_PATH}/begin", start_replay),
-    ActionRoute("stop_replay", f"{_PATH}/{{number}}/stop", stop_replay),
-    ActionRoute("resume_replay", f"{_PATH}/{{number}}/resume", resume_replay),
-)
+FORMS = {"start_replay": FormPage(_NEW_PAGE)}

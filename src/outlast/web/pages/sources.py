@@ -1,10 +1,11 @@
-"""The pages of sources: the list and one source, with the actions enable, disable and probe."""
+"""The pages of sources: the list and one source."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from outlast.decide.source_health import SourceState
+from outlast.operations import NAME, ROW, Parameter, choice_kind, text_kind
 from outlast.ports.source_rows import Poll, Source, SourceFilter
 from outlast.queue.masking import masked_text
 from outlast.report.sources import (
@@ -17,16 +18,7 @@ from outlast.report.sources import (
     uncounted_failures_text,
 )
 from outlast.report.text_format import shortened
-from outlast.web.filters import choice_param, paginate, row_param, text_param
-from outlast.web.routing import (
-    ActionResult,
-    ActionRoute,
-    InvalidInputError,
-    PageData,
-    PageRequest,
-    PageRoute,
-    require,
-)
+from outlast.web.routing import PageData, PagePosition, PageRequest, PageRoute, page_parameter, paginate, require
 from outlast.web.task_view import mask_optional, masked_line
 
 _ROWS = 25
@@ -42,14 +34,11 @@ _STRIP_TOPS = {
     "ok": 9,
     "mute": 14,
 }  # heights differ, so that a strip reads without colour
-_MAX_REASON_CHARS = 300
 
 
 def _read_sources(request: PageRequest) -> PageData:
-    store, query = request.app.store, request.query
-    profile, text = text_param(query, "profile"), text_param(query, "text")
-    state = choice_param(query, "state", list(SourceState))
-    after = row_param(query, "after")
+    store = request.app.store
+    profile, text, state, after = (request.values[name] for name in ("profile", "text", "state", "after"))
     criteria = SourceFilter(profile, None if state is None else SourceState(state), None, text, after, _ROWS + 1)
     found = store.sources(criteria)
     rows, more = found[:_ROWS], len(found) > _ROWS
@@ -76,9 +65,10 @@ def _read_sources(request: PageRequest) -> PageData:
 
 
 def _read_source(request: PageRequest) -> PageData:
-    store, source = request.app.store, _find_source(request)
+    store, source_id = request.app.store, request.values["source_id"]
+    source = require(store.source(source_id), f"source {source_id} does not exist")
     polls, now = store.polls(source.id, _MAX_HISTORY), store.now()
-    history, part = paginate(polls, request.query, "history_page", _HISTORY)
+    history, part = paginate(polls, request.values["history_page"], _HISTORY)
     return {
         "source": {
             **_source_line(source, polls[:_STRIP], now),
@@ -104,42 +94,6 @@ def _read_source(request: PageRequest) -> PageData:
             for each in reversed(polls[:_STRIP])
         ],
     }
-
-
-def _enable_source(request: PageRequest) -> ActionResult:
-    source = _find_source(request)
-    transition = request.app.sources.enable(source.id)
-    was = f", was {transition.before}" if transition is not None else ""
-    message = f"Source {source.id} is enabled{was}: its failures are cleared and it is due now."
-    return _source_result(request, source, message)
-
-
-def _disable_source(request: PageRequest) -> ActionResult:
-    source, reason = _find_source(request), " ".join(request.field("reason").split())
-    if len(reason) > _MAX_REASON_CHARS:
-        raise InvalidInputError(f"the reason has {len(reason)} characters; at most {_MAX_REASON_CHARS} are allowed")
-    request.app.sources.disable(source.id, reason)
-    message = f"Source {source.id} is disabled, was {source.state}. It is not polled until it is enabled."
-    return _source_result(request, source, message)
-
-
-def _probe_source(request: PageRequest) -> ActionResult:
-    source = _find_source(request)
-    if request.app.sources.probe(source.id):
-        message = f"Source {source.id} is polled in the next cycle; this needs a running monitor."
-        return _source_result(request, source, message)
-    message = f"Source {source.id} was disabled by hand and is not polled until it is enabled."
-    return _source_result(request, source, message, ok=False)
-
-
-def _source_result(request: PageRequest, source: Source, message: str, *, ok: bool = True) -> ActionResult:
-    to = "/sources" if request.form.get("from") == ["list"] else f"/sources/{source.id}"
-    return ActionResult(message, to, {"source": source.id, "state": str(_find_source(request).state)}, ok=ok)
-
-
-def _find_source(request: PageRequest) -> Source:
-    number = request.row_number()
-    return require(request.app.store.source(number), f"source {number} does not exist")
 
 
 def _source_line(source: Source, polls: Sequence[Poll], now: datetime) -> PageData:
@@ -188,12 +142,16 @@ def _failure_view(failure: PageData | None) -> PageData | None:
     return {**shown, "http_status": status if type(status) is int else None}
 
 
-PAGES = (
-    PageRoute("sources", "/sources", "sources.html", _read_sources),
-    PageRoute("source", "/sources/{number}", "source.html", _read_source),
+_FILTERS = (
+    Parameter("state", choice_kind(SourceState), "Only sources in this state."),
+    Parameter("profile", NAME, "Only sources with this profile."),
+    Parameter("text", text_kind(200), "Only sources whose URL or name contains this text."),
+    Parameter("after", ROW, "Only sources with larger ids: `next` of the previous page."),
 )
-ACTIONS = (
-    ActionRoute("enable_source", "/sources/{number}/enable", _enable_source),
-    ActionRoute("disable_source", "/sources/{number}/disable", _disable_source),
-    ActionRoute("probe_source", "/sources/{number}/probe", _probe_source),
+_PARAMETERS = (Parameter("source_id", ROW, "The id of the source.", required=True), page_parameter("history_page"))
+_LIST = {"counts": dict[str, int], "rows": list[PageData], "next": str | None, "cycles": list[PageData]}
+_ONE = {"source": PageData, "polls": list[Poll], "pages": dict[str, PagePosition]}
+PAGES = (
+    PageRoute("sources", "/sources", "sources.html", _read_sources, _FILTERS, _LIST),
+    PageRoute("source", "/sources/{source_id}", "source.html", _read_source, _PARAMETERS, _ONE),
 )

@@ -1,24 +1,25 @@
-"""The pages of tasks: the list and one task, with the actions cancel and run now, and its live updates."""
+"""The pages of tasks: the list, one task and its live updates, periodic tasks, and performance."""
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from shlex import quote
+from urllib.parse import urlencode
 
-from outlast.ports.read_rows import MAX_ROWS_SCANNED, TaskLine
+from outlast.operations import NAME, ROW, Parameter, choice_kind
+from outlast.ports.read_rows import MAX_ROWS_SCANNED, FlowEvent, TaskLine
 from outlast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
 from outlast.ports.store import Store
+from outlast.ports.triage import ChartMark
+from outlast.queue.masking import task_search
 from outlast.report.dead_letters import STATUS_TEXTS, blocked_reason
-from outlast.web.filters import choice_param, row_param, text_param
-from outlast.web.routing import (
-    ActionResult,
-    ActionRoute,
-    PageData,
-    PageRequest,
-    PageRoute,
-    require,
-)
-from outlast.web.task_view import audit_views, edit_views, mask_optional, masked_line, task_view
+from outlast.report.flow import steps_of
+from outlast.report.performance import TaskPerformance, latency_over_time, performance_by_task
+from outlast.web.charts import Series, stacked_chart
+from outlast.web.pages.overview import read_marks
+from outlast.web.routing import BEFORE, PageData, PageRequest, PageRoute, page_parameter, paginate, require
+from outlast.web.task_view import TaskView, audit_views, edit_views, mask_optional, masked_line, task_view
 
 GONE_MARK = "gone"
 """Mark of a task that does not exist any more."""
@@ -52,37 +53,41 @@ def task_update(view: str, marks: Mapping[int, str]) -> tuple[str, PageData] | N
 
 
 _PATH = "/tasks"
-_ROWS = 50
+_ROWS = 40
 _WAITING = {Status.QUEUED, Status.PARKED}
 _ENDED = {Status.DONE, Status.CANCELLED, Status.DISCARDED}
 
 
 def read_tasks(request: PageRequest) -> PageData:
     """Return a page of tasks, newest first, and the number of tasks of each status."""
-    store, query = request.app.store, request.query
-    status = choice_param(query, "status", Status)
-    criteria = TaskFilter(
-        status=None if status is None else Status(status),
-        queue=text_param(query, "queue"),
-        task_type=text_param(query, "task"),
-        before=row_param(query),
-        limit=_ROWS,
-    )
-    found = store.task_lines(criteria)
+    store, values = request.app.store, request.values
+    given = {name: value for name, value in values.items() if value and name != BEFORE.name}
+    status, text, before = values["status"] and Status(values["status"]), values["text"], values["before"]
+    search = text and task_search(text)
+    found = store.task_lines(TaskFilter(status, values["queue"], values["task"], before, _ROWS, search))
     counts = store.counts()
-    given = {"status": status, "queue": criteria.queue, "task": criteria.task_type}
+    by_number = _task_by_number(store, text) if text and len(given) == 1 and before is None else []
     return {
-        "rows": [_mask_line(row) for row in found.rows],
+        "rows": [_mask_line(row) for row in {row.id: row for row in (*by_number, *found.rows)}.values()],
         "next": found.next,
         "looked": found.looked,
         "stopped": found.next is not None and len(found.rows) < _ROWS,
-        "given": {name: value for name, value in given.items() if value},
-        "first_page": criteria.before is None,
+        "given": given,
+        "first_page": before is None,
         "counts": {str(each): counts.get(each, 0) for each in Status},
         "known_tasks": sorted(request.app.tasks_by_name),
+        "_back": urlencode(given),
         "_look": MAX_ROWS_SCANNED,
         "_stands": STATUS_TEXTS,
     }
+
+
+def _task_by_number(store: Store, text: str) -> list[TaskLine]:
+    """Return the task that has the text as its id."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < _MAX_ID):
+        return []
+    rows = store.task_lines(TaskFilter(before=int(text) + 1, limit=1)).rows
+    return [row for row in rows if row.id == int(text)]
 
 
 def _mask_line(row: TaskLine) -> TaskLine:
@@ -104,7 +109,7 @@ def read_task(request: PageRequest) -> PageData:
     due = task.status is Status.QUEUED and task.next_run_after <= store.now()
     return {
         "history": task_view(store, task),
-        "letter": dead_letter,
+        "dead_letter_id": dead_letter,
         "edits": edit_views(store, task.id),
         "by_hand": audit_views(store, *subjects),
         "waiting": task.status in _WAITING,
@@ -117,8 +122,8 @@ def read_task(request: PageRequest) -> PageData:
 
 
 def _find_task(request: PageRequest) -> Task:
-    message = f"task {request.path['number']} does not exist: finished tasks are pruned after a while"
-    return require(request.app.store.get(request.row_number()), message)
+    message = f"task {request.path['task_id']} does not exist: finished tasks are pruned after a while"
+    return require(request.app.store.get(request.values["task_id"]), message)
 
 
 def _dead_letter_number(store: Store, task: Task) -> int | None:
@@ -131,35 +136,67 @@ def _dead_letter_number(store: Store, task: Task) -> int | None:
     return next((row.id for row in store.dead_letter_lines(criteria).rows if row.original_task_id == task.id), None)
 
 
-def cancel(request: PageRequest) -> ActionResult:
-    """Cancel a task that waits; a running task continues."""
-    why_not = "only a waiting task can be cancelled"
-    return _change_task(request, request.app.tasks.cancel, "was cancelled", "cancelled", why_not)
+def _read_periodic(request: PageRequest) -> PageData:
+    rows, part = paginate(request.app.store.periodic(), request.values["page"], _ROWS)
+    return {
+        "tasks": [{**row._asdict(), "here": row.name in request.app.schedule.names()} for row in rows],
+        "pages": {"tasks": part},
+    }
 
 
-def run_now(request: PageRequest) -> ActionResult:
-    """Make a task that waits due now."""
-    why_not = "only a waiting task can be made due now"
-    return _change_task(request, request.app.tasks.run_now, "is due now", "hurried", why_not)
+_PERFORMANCE_RANGES = {
+    "1h": (3_600.0, 120.0, "1 hour"),
+    "24h": (86_400.0, 3_600.0, "24 hours"),
+    "7d": (604_800.0, 21_600.0, "7 days"),
+}
+_MAX_PERFORMANCE_ROWS = 60
+_LATENCY_UNITS = (("ms", 0.001, 10.0), ("s", 1.0, 600.0), ("min", 60.0, math.inf))
 
 
-def _change_task(
-    request: PageRequest, act: Callable[[int], Sequence[int]], done: str, outcome: str, why_not: str
-) -> ActionResult:
-    changed = act(_find_task(request).id)
-    task = _find_task(request)
-    to, data = f"{_PATH}/{task.id}", {"outcome": outcome, "number": task.id}
-    if changed:
-        return ActionResult(f"task {task.id} {done}", to, data)
-    message = f"task {task.id} is {task.status.lower()} and was not changed: {why_not}"
-    return ActionResult(message, to, {**data, "outcome": "left", "status": task.status}, ok=False)
+def _read_performance(request: PageRequest) -> PageData:
+    store, name, task = request.app.store, request.values["range"], request.values["task"]
+    window, step, _ = _PERFORMANCE_RANGES[name]
+    sample = store.finished_sample(window=window)
+    flow = store.pulse(window=window, step=step).flow
+    ended = sum(point.count for point in flow if point.event in {FlowEvent.DONE, FlowEvent.FAILED})
+    rows = [row for row in performance_by_task(sample, ended * 60.0 / window) if task in {None, row.task_type}]
+    steps, marks = steps_of(store.now(), window, step), read_marks(store, window)
+    latency = latency_over_time([each for each in sample if task in {None, each.task_type}], steps, step)
+    unit, size = next((unit, size) for unit, size, most in _LATENCY_UNITS if max(latency) < most)
+    counts = tuple(round(each / size) for each in latency)
+    series = Series("done", False, "Latency", (unit, unit), counts, "performance", {"range": name})  # noqa: FBT003
+    return {
+        "range": name,
+        "task": task,
+        "tasks": rows[:_MAX_PERFORMANCE_ROWS],
+        "sampled": len(sample),
+        "latency": {"steps": steps, "p95": latency},
+        "marks": marks,
+        "_more": max(0, len(rows) - _MAX_PERFORMANCE_ROWS),
+        "_ranges": [(each, label) for each, (*_, label) in _PERFORMANCE_RANGES.items()],
+        "_chart": stacked_chart(
+            "chart-latency", f"Queue latency, 95th percentile in {unit}", [series], steps, step, marks=marks
+        ),
+    }
 
 
-PAGES = (
-    PageRoute("tasks", _PATH, "tasks.html", read_tasks),
-    PageRoute("task", f"{_PATH}/{{number}}", "task.html", read_task),
+_TASK = Parameter("task", NAME, "Only this task.")
+_FILTERS = (
+    Parameter("status", choice_kind(Status), "Only tasks with this status."),
+    Parameter("queue", NAME, "Only tasks of this queue."),
+    _TASK,
+    Parameter("text", NAME, "An id, a unique key, or a part of the arguments as JSON text."),
+    BEFORE,
 )
-ACTIONS = (
-    ActionRoute("cancel_task", f"{_PATH}/{{number}}/cancel", cancel),
-    ActionRoute("hurry_task", f"{_PATH}/{{number}}/run-now", run_now),
+_ID = Parameter("task_id", ROW, "The id of the task.", required=True)
+_SCOPE = (Parameter("range", choice_kind(_PERFORMANCE_RANGES), "The time range.", default="24h"), _TASK)
+_LIST = {"rows": list[TaskLine], "next": str | None, "counts": dict[str, int]}
+_ONE = {"history": TaskView, "dead_letter_id": int | None, "edits": list[PageData]}
+_PERIODIC = {"tasks": list[PageData]}
+_PERFORMANCE = {"tasks": list[TaskPerformance], "sampled": int, "marks": list[ChartMark]}
+PAGES = (
+    PageRoute("tasks", _PATH, "tasks.html", read_tasks, _FILTERS, _LIST),
+    PageRoute("task", f"{_PATH}/{{task_id}}", "task.html", read_task, (_ID,), _ONE),
+    PageRoute("periodic", "/periodic", "periodic.html", _read_periodic, (page_parameter("page"),), _PERIODIC),
+    PageRoute("performance", "/performance", "performance.html", _read_performance, _SCOPE, _PERFORMANCE),
 )

@@ -14,7 +14,17 @@
     const [unit, size] = units.find(([, size]) => whole >= size) ?? units[3];
     return seconds > 0 ? `${Math.floor(whole / size)} ${unit} ago` : `in ${Math.floor(whole / size)} ${unit}`;
   }
+  // Local time beside UTC, with its date if that differs; nothing where both are the same.
+  function addLocal(time) {
+    const at = new Date(time.dateTime);
+    if (time.dataset.local || !at.getTimezoneOffset()) return;
+    const [day, clock] = at.toLocaleString("sv-SE").split(" ");
+    time.dataset.local = `${time.dateTime.startsWith(day) ? "" : `${day} `}${clock} local`;
+    if (time.classList.contains("clock")) time.textContent += ` (${time.dataset.local})`;
+    else time.title += ` (${time.dataset.local})`;
+  }
   function updateTimes(within = document) {
+    all("time[datetime]", within).forEach(addLocal);
     for (const time of all("time[datetime]:not(.clock)", within)) {
       const text = ago(Date.parse(time.dateTime));
       if (time.textContent !== text) time.textContent = text;
@@ -109,8 +119,8 @@
     helpButton.hidden = false;
     helpButton.addEventListener("click", () => help.showModal());
   }
-  const pages = ["overview", "failures", "dead_letters", "tasks", "queues", "sources", "jobs", "waits", "health", "audit"];
-  const initials = "ofdtqsjwha";
+  const pages = ["overview", "failures", "dead_letters", "tasks", "periodic", "performance", "queues", "sources", "jobs", "waits", "health", "audit"];
+  const initials = "ofdtpeqsjwha";
   let going = false;
   function move(by) {
     const rows = all("[data-row]");

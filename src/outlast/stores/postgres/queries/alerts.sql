@@ -46,6 +46,10 @@ taken AS (
 )
 SELECT * FROM taken ORDER BY id
 
+-- name: make_alerts_due
+-- A lease stays, because another process is sending the alert.
+UPDATE {schema}alerts SET due_at = now() WHERE delivered_at IS NULL AND due_at > now()
+
 -- name: settle_alerts
 -- Locked in order of id first. The epoch is the fence; a delivered alert stays delivered.
 WITH given AS MATERIALIZED (

@@ -12,3 +12,15 @@ WHERE (%(subject)s::text IS NULL OR subject = %(subject)s::text)
     AND (%(action)s::text IS NULL OR action = %(action)s::text)
     AND (%(before)s::bigint IS NULL OR id < %(before)s::bigint)
 ORDER BY id DESC LIMIT %(limit)s
+
+-- name: add_chart_mark
+-- Old marks are deleted at the same time. The table is small: people add its rows.
+WITH pruned AS (
+    DELETE FROM {schema}chart_marks WHERE at < now() - make_interval(secs => %(retention)s::float8)
+)
+INSERT INTO {schema}chart_marks (kind, text, who) VALUES (%(kind)s, %(text)s, %(who)s) RETURNING id
+
+-- name: list_chart_marks
+-- Newest first along the primary key.
+SELECT id, at, kind, text, who FROM {schema}chart_marks
+WHERE at >= now() - make_interval(secs => %(window)s::float8) ORDER BY id DESC LIMIT %(limit)s

@@ -114,7 +114,24 @@ ON CONFLICT DO NOTHING
 
 -- name: due_periodic
 -- Only tasks that this process knows; the others belong to other programs.
-SELECT name, next_run_at FROM {schema}periodic WHERE next_run_at <= now() AND name = ANY (%(names)s::text[]) ORDER BY name
+SELECT name, next_run_at FROM {schema}periodic
+WHERE next_run_at <= now() AND NOT paused AND name = ANY (%(names)s::text[]) ORDER BY name
+
+-- name: list_periodic
+-- A pruned task leaves no status.
+SELECT name, next_run_at, last_run_at, paused, last_task, status
+FROM {schema}periodic LEFT JOIN {schema}task_queue ON task_queue.id = last_task
+ORDER BY name
+
+-- name: pause_periodic
+-- Without seconds, the next run stays.
+UPDATE {schema}periodic
+SET paused = %(paused)s, next_run_at = coalesce(now() + make_interval(secs => %(seconds)s::float8), next_run_at)
+WHERE name = %(name)s
+
+-- name: save_periodic_task
+-- In the transaction of run_periodic.
+UPDATE {schema}periodic SET last_task = %(task)s WHERE name = %(name)s
 
 -- name: run_periodic
 -- The due time is the fence: a second caller changes nothing. A run that waits for the one before it stays due.

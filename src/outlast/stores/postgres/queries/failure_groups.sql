@@ -5,7 +5,7 @@
 -- part: group_columns
 known.fingerprint, known.task_type, error_type, error_category, error_message, first_seen,
     greatest(last_seen, recent.seen), (known.failures + recent.failures)::bigint, (known.dead + recent.dead)::bigint,
-    note, acknowledged_at, acknowledged_by, snoozed_until
+    note, acknowledged_at, acknowledged_by, snoozed_until, snoozed_by
 
 -- part: recent_deltas
 -- Counters that are not rolled up yet.
@@ -31,6 +31,11 @@ SELECT {group_columns}
 FROM {schema}failure_groups AS known
 {recent_deltas}
 WHERE known.fingerprint = %(fingerprint)s
+
+-- name: list_fingerprints
+-- Reads all fingerprints: an index of this collation does not know prefixes, and only people ask.
+SELECT fingerprint FROM {schema}failure_groups
+WHERE starts_with(fingerprint, %(prefix)s) ORDER BY fingerprint LIMIT %(limit)s
 
 -- part: group_page_rows
 SELECT known.place, last, matches, (extract(epoch FROM last_seen) * 1000000)::bigint, known.failures,
@@ -166,15 +171,16 @@ WHERE (fingerprint, id) >= (%(fingerprint)s, 0) AND (fingerprint, id) <= (%(fing
 ORDER BY fingerprint DESC, id DESC LIMIT %(limit)s
 
 -- name: failure_tasks
--- The tasks of the newest attempts of the group; row comparisons as in failure_samples.
-SELECT task_type, count(*)
-FROM (
+-- The tasks of the newest attempts of each group; row comparisons as in failure_samples.
+SELECT wanted, task_type, count(*)
+FROM unnest(%(fingerprints)s::text[]) AS wanted
+CROSS JOIN LATERAL (
     SELECT task_id FROM {schema}task_attempts
-    WHERE (fingerprint, id) >= (%(fingerprint)s, 0) AND (fingerprint, id) <= (%(fingerprint)s, 9223372036854775807)
+    WHERE (fingerprint, id) >= (wanted, 0) AND (fingerprint, id) <= (wanted, 9223372036854775807)
     ORDER BY fingerprint DESC, id DESC LIMIT %(limit)s
 ) AS newest
 JOIN {schema}task_queue ON task_queue.id = newest.task_id
-GROUP BY task_type ORDER BY 2 DESC, 1
+GROUP BY 1, 2 ORDER BY 3 DESC, 2
 
 -- name: mark_group
 -- Values that are not given stay.
@@ -182,6 +188,11 @@ UPDATE {schema}failure_groups
 SET note = coalesce(%(note)s::text, note),
     acknowledged_at = CASE %(acknowledged)s::boolean WHEN true THEN now() WHEN false THEN NULL ELSE acknowledged_at END,
     acknowledged_by = CASE %(acknowledged)s::boolean WHEN true THEN %(who)s WHEN false THEN '' ELSE acknowledged_by END,
+    snoozed_by = CASE
+        WHEN %(snooze)s::float8 IS NULL THEN snoozed_by
+        WHEN %(snooze)s::float8 > 0 THEN %(who)s
+        ELSE ''
+    END,
     snoozed_until = CASE
         WHEN %(snooze)s::float8 IS NULL THEN snoozed_until
         WHEN %(snooze)s::float8 > 0 THEN now() + make_interval(secs => %(snooze)s::float8)

@@ -5,7 +5,7 @@ id, which, canary, rate, state, stage, total, newest, cursor, replayed, conflict
 -- name: add_replay
 -- `bound` keeps the first value of `newest`, which resuming may raise.
 INSERT INTO {schema}replays (which, canary, rate, who, reason, total, newest, bound, cursor)
-VALUES (%(which)s, %(canary)s, %(rate)s, %(who)s, %(reason)s, %(total)s, %(newest)s, %(newest)s, %(cursor)s)
+VALUES (%(filters)s, %(canary)s, %(rate)s, %(who)s, %(reason)s, %(total)s, %(newest)s, %(newest)s, %(cursor)s)
 RETURNING {replay_columns}
 
 -- name: get_replay

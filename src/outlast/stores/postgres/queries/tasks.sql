@@ -70,6 +70,34 @@ ORDER BY found.id DESC
         ORDER BY id DESC
 {task_page_end}
 
+-- name: search_tasks
+-- The same scan. Rows whose unique key or stored arguments have the text also return both: the caller checks what is
+-- shown of them. Arguments may be large, so the others return none.
+SELECT place, last, matches, {task_line_columns}, CASE WHEN matches THEN unique_key END,
+    CASE WHEN matches THEN parameters END
+FROM (
+    SELECT row_number() OVER walk AS place, lead(id) OVER walk IS NULL AS last,
+        (%(status)s::text IS NULL OR status = %(status)s::text)
+            AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
+            AND (%(task_type)s::text IS NULL OR task_type = %(task_type)s::text)
+            AND (
+                (unique_key = %(exact)s::text) IS TRUE
+                OR %(text)s::text IS NOT NULL AND strpos(lower(parameters), lower(%(text)s::text)) > 0
+                OR %(pattern)s::text IS NOT NULL AND parameters ~* %(pattern)s::text
+            ) AS matches,
+        scanned.*
+    FROM (
+        SELECT {task_line_columns}, unique_key, parameters
+        FROM {schema}task_queue
+        WHERE id < %(before)s
+        ORDER BY id DESC
+        LIMIT %(look)s + 1
+    ) AS scanned
+    WINDOW walk AS (ORDER BY id DESC)
+) AS looked
+WHERE place <= %(look)s AND matches OR place = %(look)s OR last
+ORDER BY id DESC
+
 -- name: list_failed_tasks
 -- A failed task has a dead letter, whose index is in the order of task ids.
 {task_page_rows}
@@ -117,6 +145,18 @@ ORDER BY found.id DESC
 SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
     error_type, error_message, error_category, fingerprint, delay, traceback, failure
 FROM {schema}task_attempts WHERE task_id = %(id)s ORDER BY id
+
+-- name: recorded_tasks
+-- Along the primary key: a history is read page by page, newest first, and needs no index of its own.
+SELECT id, task_type, resource, status, deferrals, replays, crash_count, started_at, coalesce(finished_at, failed_at),
+    created_at, NULL
+FROM {schema}task_queue WHERE id < %(before)s ORDER BY id DESC LIMIT %(limit)s
+
+-- name: attempts_of_tasks
+-- The failed attempts of one page, by the index on the task; without tracebacks, which nobody reads here.
+SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
+    error_type, error_message, error_category, fingerprint, delay, '', failure
+FROM {schema}task_attempts WHERE task_id = ANY (%(ids)s::bigint[]) ORDER BY id
 
 -- name: result
 -- An expired result is treated as gone, even before it is deleted.
@@ -203,3 +243,38 @@ FROM (
     SELECT queue, false, 0, 0, 0, count(*) FROM {schema}task_queue WHERE status = 'PARKED' GROUP BY queue
 ) AS every
 GROUP BY name ORDER BY name
+
+-- name: sample_finished
+-- Reads at most `most` rows, however many there are: ids are in the order of creation, so the window is a range of them
+-- (found by bisection), of which every n-th is read.
+WITH RECURSIVE bisection (low, high) AS (
+    SELECT coalesce((SELECT min(id) FROM {schema}task_queue), 1),
+        coalesce((SELECT max(id) FROM {schema}task_queue), 0) + 1
+    UNION ALL
+    SELECT CASE WHEN is_early THEN middle + 1 ELSE low END, CASE WHEN is_early THEN high ELSE middle END
+    FROM (
+        SELECT low, high, low + (high - low) / 2 AS middle, coalesce((
+            SELECT created_at FROM {schema}task_queue WHERE id >= low + (high - low) / 2 ORDER BY id LIMIT 1
+        ) < now() - make_interval(secs => %(window)s::float8), false) AS is_early
+        FROM bisection WHERE low < high
+    ) AS halves
+),
+bounds AS MATERIALIZED (
+    SELECT max(low) AS low, max(high) - 1 AS high, (max(high) - 1 - max(low)) / %(most)s + 1 AS stride FROM bisection
+)
+SELECT DISTINCT found.id, stride, task_type, status, next_run_after, started_at, coalesce(finished_at, failed_at)
+FROM bounds
+CROSS JOIN LATERAL generate_series(low, high, stride) AS pick
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}task_queue WHERE id >= pick ORDER BY id LIMIT 1
+) AS found
+WHERE status IN ('DONE', 'FAILED') AND coalesce(finished_at, failed_at) IS NOT NULL
+ORDER BY found.id
+
+-- name: newest_finished
+-- The newest tasks of the window; columns as in sample_finished.
+SELECT id, 1, task_type, status, next_run_after, started_at, coalesce(finished_at, failed_at)
+FROM (SELECT * FROM {schema}task_queue ORDER BY id DESC LIMIT %(most)s) AS newest
+WHERE created_at >= now() - make_interval(secs => %(window)s::float8) AND status IN ('DONE', 'FAILED')
+    AND coalesce(finished_at, failed_at) IS NOT NULL
+ORDER BY id

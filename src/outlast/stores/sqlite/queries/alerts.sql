@@ -33,6 +33,10 @@ UPDATE alerts SET epoch = epoch + 1, deliveries = deliveries + 1, leased_until =
 WHERE id IN (SELECT value FROM json_each(:ids))
 RETURNING {alert_columns}
 
+-- name: make_alerts_due
+-- A lease stays, because another process is sending the alert.
+UPDATE alerts INDEXED BY alerts_waiting SET due_at = :now WHERE delivered_at IS NULL AND due_at > :now
+
 -- name: settle_alert
 -- The epoch is the fence; a delivered alert stays delivered. Without a due time the delivery is complete.
 UPDATE alerts

@@ -28,3 +28,15 @@ SELECT {audit_columns}
 FROM audit_log INDEXED BY audit_log_action
 {audit_filter} AND action = :action
 ORDER BY id DESC LIMIT :limit
+
+-- name: add_chart_mark
+-- Old marks are deleted at the same time: see prune_chart_marks.
+INSERT INTO chart_marks (at, kind, text, who) VALUES (:now, :kind, :text, :who)
+
+-- name: prune_chart_marks
+-- The table is small: people add its rows.
+DELETE FROM chart_marks WHERE at < :before
+
+-- name: list_chart_marks
+-- Newest first along the primary key.
+SELECT id, at, kind, text, who FROM chart_marks WHERE at >= :since ORDER BY id DESC LIMIT :limit

@@ -46,7 +46,21 @@ INSERT INTO periodic (name, next_run_at) VALUES (?, ?) ON CONFLICT DO NOTHING
 
 -- name: due_periodic
 -- The table has one row per periodic task, so the caller filters by name.
-SELECT name, next_run_at FROM periodic WHERE next_run_at <= :now
+SELECT name, next_run_at FROM periodic WHERE next_run_at <= :now AND NOT paused
+
+-- name: list_periodic
+-- A pruned task leaves no status.
+SELECT name, next_run_at, last_run_at, paused, last_task, status
+FROM periodic LEFT JOIN task_queue ON task_queue.id = last_task
+ORDER BY name
+
+-- name: pause_periodic
+-- Without seconds, the next run stays.
+UPDATE periodic SET paused = :paused, next_run_at = coalesce(:now + :wait, next_run_at) WHERE name = :name
+
+-- name: save_periodic_task
+-- In the transaction of run_periodic.
+UPDATE periodic SET last_task = :task WHERE name = :name
 
 -- name: run_periodic
 -- The due time is the fence: a second caller changes nothing. A run that waits for the one before it stays due.

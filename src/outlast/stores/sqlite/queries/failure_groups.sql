@@ -10,7 +10,7 @@ FROM task_flow WHERE span = 0 AND fingerprint <> '' GROUP BY fingerprint
 -- Adds the deltas of this group only, so that the other groups are not read.
 SELECT fingerprint, task_type, error_type, error_category, error_message, first_seen,
     max(failure_groups.last_seen, coalesce(fresh.last_seen, 0)), failure_groups.failures + coalesce(fresh.failures, 0),
-    failure_groups.dead + coalesce(fresh.dead, 0), note, acknowledged_at, acknowledged_by, snoozed_until
+    failure_groups.dead + coalesce(fresh.dead, 0), note, acknowledged_at, acknowledged_by, snoozed_until, snoozed_by
 FROM failure_groups LEFT JOIN (
     SELECT sum(CASE WHEN event NOT IN ('replayed', 'discarded') THEN n ELSE 0 END) AS failures,
         sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n ELSE 0 END) AS dead,
@@ -19,10 +19,15 @@ FROM failure_groups LEFT JOIN (
 ) AS fresh
 WHERE fingerprint = :fingerprint
 
+-- name: list_fingerprints
+-- A range of the primary key; no character follows the last one of the range.
+SELECT fingerprint FROM failure_groups
+WHERE fingerprint >= :prefix AND fingerprint < :prefix || char(1114111) ORDER BY fingerprint LIMIT :limit
+
 -- part: group_page_columns
 failure_groups.fingerprint, task_type, error_type, error_category, error_message, first_seen,
     max(failure_groups.last_seen, coalesce(fresh.last_seen, 0)), failure_groups.failures + coalesce(fresh.failures, 0),
-    failure_groups.dead + coalesce(fresh.dead, 0), note, acknowledged_at, acknowledged_by, snoozed_until
+    failure_groups.dead + coalesce(fresh.dead, 0), note, acknowledged_at, acknowledged_by, snoozed_until, snoozed_by
 
 -- part: join_recent_deltas
 LEFT JOIN ({recent_deltas}) AS fresh ON fresh.cause = failure_groups.fingerprint
@@ -103,14 +108,15 @@ SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
 FROM task_attempts INDEXED BY task_attempts_groups WHERE fingerprint = :fingerprint ORDER BY id DESC LIMIT :limit
 
 -- name: failure_tasks
--- The tasks of the newest attempts of the group; reading all of them would cost as much as the group is large.
-SELECT task_type, count(*)
-FROM (
-    SELECT task_id FROM task_attempts INDEXED BY task_attempts_groups
-    WHERE fingerprint = :fingerprint ORDER BY id DESC LIMIT :limit
-) AS newest
-JOIN task_queue ON task_queue.id = newest.task_id
-GROUP BY task_type ORDER BY 2 DESC, 1
+-- The tasks of the newest attempts of each group; reading all of them would cost as much as the group is large.
+SELECT wanted.value, task_type, count(*)
+FROM json_each(:fingerprints) AS wanted
+CROSS JOIN task_attempts ON task_attempts.id IN (
+    SELECT id FROM task_attempts AS newest INDEXED BY task_attempts_groups
+    WHERE newest.fingerprint = wanted.value ORDER BY id DESC LIMIT :limit
+)
+CROSS JOIN task_queue ON task_queue.id = task_attempts.task_id
+GROUP BY 1, 2 ORDER BY 3 DESC, 2
 
 -- name: add_failure_group
 -- The first failure of a cause creates its group; the counts come with the deltas.
@@ -124,6 +130,7 @@ UPDATE failure_groups
 SET note = coalesce(:note, note),
     acknowledged_at = CASE :acknowledged WHEN 1 THEN :now WHEN 0 THEN NULL ELSE acknowledged_at END,
     acknowledged_by = CASE :acknowledged WHEN 1 THEN :who WHEN 0 THEN '' ELSE acknowledged_by END,
+    snoozed_by = CASE WHEN :snooze IS NULL THEN snoozed_by WHEN :snooze > 0 THEN :who ELSE '' END,
     snoozed_until = CASE WHEN :snooze IS NULL THEN snoozed_until WHEN :snooze > 0 THEN :now + :snooze END
 WHERE fingerprint = :fingerprint
 
@@ -144,7 +151,7 @@ WHERE told = 0 AND EXISTS (SELECT 1 FROM alerts INDEXED BY alerts_key WHERE key 
 SELECT fingerprint, task_type, error_type, error_category, error_message, first_seen,
     max(failure_groups.last_seen, coalesce(fresh.last_seen, 0)) AS seen,
     failure_groups.failures + coalesce(fresh.failures, 0), failure_groups.dead + coalesce(fresh.dead, 0), note,
-    acknowledged_at, acknowledged_by, snoozed_until
+    acknowledged_at, acknowledged_by, snoozed_until, snoozed_by
 FROM failure_groups INDEXED BY failure_groups_untold
 LEFT JOIN ({recent_deltas}) AS fresh ON fresh.cause = failure_groups.fingerprint
 WHERE told = 0 AND coalesce(snoozed_until, 0) <= :now AND (acknowledged_at IS NULL OR seen > acknowledged_at)

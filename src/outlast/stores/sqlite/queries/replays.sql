@@ -5,7 +5,7 @@ id, which, canary, rate, state, stage, total, newest, cursor, replayed, conflict
 -- name: add_replay
 -- `bound` keeps the first value of `newest`, which resuming may raise.
 INSERT INTO replays (which, canary, rate, total, newest, bound, cursor, who, reason, created_at, updated_at)
-VALUES (:which, :canary, :rate, :total, :newest, :newest, :cursor, :who, :reason, :now, :now)
+VALUES (:filters, :canary, :rate, :total, :newest, :newest, :cursor, :who, :reason, :now, :now)
 RETURNING {replay_columns}
 
 -- name: get_replay

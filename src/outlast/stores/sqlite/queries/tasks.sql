@@ -24,6 +24,19 @@ SELECT id,
     AND (:task_type IS NULL OR task_type = :task_type)
 FROM task_queue WHERE id < :before ORDER BY id DESC
 
+-- name: search_tasks
+-- The same scan. Rows whose unique key or stored arguments have the text also return both: the caller checks what is
+-- shown of them.
+SELECT id, CASE WHEN matches THEN unique_key END, CASE WHEN matches THEN parameters END
+FROM (
+    SELECT id, unique_key, parameters,
+        (:status IS NULL OR status = :status)
+        AND (:queue IS NULL OR queue = :queue)
+        AND (:task_type IS NULL OR task_type = :task_type)
+        AND (unique_key IS :text OR holds(:text, '', parameters)) AS matches
+    FROM task_queue WHERE id < :before ORDER BY id DESC
+)
+
 -- name: scan_failed_tasks
 -- A failed task has a dead letter, whose index is in the order of task ids.
 SELECT task_queue.id,
@@ -69,6 +82,18 @@ FROM task_queue WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id DESC
 SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
     error_type, error_message, error_category, fingerprint, delay, traceback, failure
 FROM task_attempts WHERE task_id = :id ORDER BY id
+
+-- name: recorded_tasks
+-- Along the primary key: a history is read page by page, newest first, and needs no index of its own.
+SELECT id, task_type, resource, status, deferrals, replays, crash_count, started_at, coalesce(finished_at, failed_at),
+    created_at, NULL
+FROM task_queue WHERE id < :before ORDER BY id DESC LIMIT :limit
+
+-- name: attempts_of_tasks
+-- The failed attempts of one page, by the index on the task; without tracebacks, which nobody reads here.
+SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
+    error_type, error_message, error_category, fingerprint, delay, '', failure
+FROM task_attempts WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY id
 
 -- name: result
 -- An expired result is treated as gone, even before it is deleted.
@@ -125,3 +150,37 @@ SELECT name, max(paused), sum(ready), sum(scheduled), sum(running), sum(parked) 
     SELECT queue, 0, 0, 0, 0, count(*) FROM task_queue INDEXED BY task_queue_parked WHERE status = 'PARKED' GROUP BY queue
 )
 GROUP BY name ORDER BY name
+
+-- part: is_middle_early
+(SELECT created_at FROM task_queue WHERE id >= low + (high - low) / 2 ORDER BY id LIMIT 1) < :since
+
+-- name: sample_finished
+-- Reads at most :most rows, however many there are: ids are in the order of creation, so the window is a range of them
+-- (found by bisection), of which every n-th is read.
+WITH RECURSIVE bisection (low, high) AS (
+    SELECT coalesce((SELECT min(id) FROM task_queue), 1), coalesce((SELECT max(id) FROM task_queue), 0) + 1
+    UNION ALL
+    SELECT CASE WHEN {is_middle_early} THEN low + (high - low) / 2 + 1 ELSE low END,
+        CASE WHEN {is_middle_early} THEN high ELSE low + (high - low) / 2 END
+    FROM bisection WHERE low < high
+),
+bounds (low, high, stride) AS MATERIALIZED (
+    SELECT max(low), max(high) - 1, (max(high) - 1 - max(low)) / :most + 1 FROM bisection
+),
+picks (id) AS (
+    SELECT low FROM bounds WHERE low <= high
+    UNION ALL
+    SELECT picks.id + stride FROM picks CROSS JOIN bounds WHERE picks.id + stride <= high
+)
+SELECT DISTINCT task_queue.id, stride, task_type, status, next_run_after, started_at, coalesce(finished_at, failed_at)
+FROM picks CROSS JOIN bounds
+CROSS JOIN task_queue ON task_queue.id = (SELECT id FROM task_queue WHERE id >= picks.id ORDER BY id LIMIT 1)
+WHERE status IN ('DONE', 'FAILED') AND coalesce(finished_at, failed_at) IS NOT NULL
+ORDER BY task_queue.id
+
+-- name: newest_finished
+-- The newest tasks of the window; columns as in sample_finished.
+SELECT id, 1, task_type, status, next_run_after, started_at, coalesce(finished_at, failed_at)
+FROM (SELECT * FROM task_queue ORDER BY id DESC LIMIT :most)
+WHERE created_at >= :since AND status IN ('DONE', 'FAILED') AND coalesce(finished_at, failed_at) IS NOT NULL
+ORDER BY id
