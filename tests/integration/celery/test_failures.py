@@ -80,7 +80,7 @@ def test_a_canary_that_fails_again_stops_the_replay(shared):
 
 
 def test_what_the_server_asks_is_waited_for_and_others_wait_with_it(shared):
-    key, result = shared.send("asked_to_wait", 1.5)
+    key, result = shared.send("asked_to_wait", 4.0)
     row = shared.settled(result, Status.QUEUED, deferrals=1)
     assert (row.retry_count, row.resource) == (0, "api.example.com"), "no attempt was spent"
     other, later = shared.send("asked_to_wait", 0)
@@ -90,7 +90,7 @@ def test_what_the_server_asks_is_waited_for_and_others_wait_with_it(shared):
     result.get(timeout=LONG)
     later.get(timeout=LONG)
     asked_at = float(shared.effects(key)[0][0])
-    assert min(float(shared.effects(each)[-1][0]) for each in (key, other)) >= asked_at + 1.4
+    assert min(float(shared.effects(each)[-1][0]) for each in (key, other)) >= asked_at + 3.9
     assert shared.settled(result).retry_count == shared.settled(later).retry_count == 0
     assert shared.history(row) == []
 
