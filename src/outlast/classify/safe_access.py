@@ -89,6 +89,7 @@ _CREDENTIAL_HEADERS = frozenset(
         "x-amz-security-token",
         "x-goog-api-key",
         "x-rapidapi-key",
+        "x-shopify-access-token",
         "x-functions-key",
         "ocp-apim-subscription-key",
         "private-token",
