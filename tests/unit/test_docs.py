@@ -85,6 +85,20 @@ def test_the_readme_is_short_enough_to_be_read():
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= 700
 
 
+def test_the_glossary_has_the_terms_of_the_field_each_with_its_page():
+    page = read("explanation/glossary.md")
+    entries = re.findall(r"^- (.+(?:\n  .+)*)", page, re.MULTILINE)
+    terms = """exponential backoff, jitter, full jitter, equal jitter, retry budget, retry storm, circuit breaker, bulkhead,
+        dead letter queue, poison pill, at-least-once, idempotency key, visibility timeout, lease, heartbeat, backpressure,
+        rate limit, token bucket, transactional outbox, fencing token, canary, slo, verdict, category, cooldown, deferral,
+        source, target, gate, group, fingerprint"""
+    named = {term.lower() for term in re.findall(r"\*\*(.+?)\*\*", page)}
+
+    assert [term for term in terms.split(",") if " ".join(term.split()) not in named] == []
+    assert [entry for entry in entries if not LINK.search(entry)] == []
+    assert len(page.split()) <= 800
+
+
 def test_the_japanese_readme_has_the_same_code_links_and_sections():
     texts = [(ROOT / name).read_text("utf-8") for name in ("README.md", "README.ja.md")]
     links, japanese = (
