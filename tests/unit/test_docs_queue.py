@@ -13,7 +13,7 @@ import outlast
 from doc_pages import read
 from outlast.config import _APP_KEYS
 from outlast.ports.rows import Claimed, Cooldown, DeadLetterFilter, Group, QueueRow, Reason, Status, WorkerRow
-from outlast.queue.dead_letters import DeadLetterBox, DeadLetterTriage
+from outlast.queue.dead_letters import FILTER_FIELDS, DeadLetterBox, DeadLetterTriage
 from outlast.queue.definition import _TASK_SETTINGS, ENQUEUE_OPTIONS
 from outlast.queue.task_reader import TaskReader
 from outlast.sql_files import load_migrations
@@ -104,7 +104,8 @@ class TestMethods:
     def test_filters(self):
         line = re.search(r"^`which` stands for filters: (.*)$", PAGE, re.MULTILINE)[1]
 
-        assert set(re.findall(r"`(\w+)`", line)) == set(DeadLetterFilter._fields) - {"before", "limit"}
+        fields = {FILTER_FIELDS.get(name, name) for name in re.findall(r"`(\w+)`", line)}
+        assert fields == set(DeadLetterFilter._fields) - {"before", "limit"}
 
     def test_what_a_task_knows_of_itself(self):
         text = re.search(r"^`outlast.current_task\(\)`.*?None outside", PAGE, re.MULTILINE | re.DOTALL)[0]
