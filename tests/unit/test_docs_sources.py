@@ -117,13 +117,9 @@ class TestWords:
         assert _names(table) == [str(each) for each in AlertKind]
 
     def test_events(self):
-        section = _section("Events")
         own = ("CooledDown", "CycleEnded", "SourceChanged")
 
-        assert _names(section) == [name for name in outlast.events.__all__ if name in own]
-        for name in own:
-            row = next(line for line in section.splitlines() if line.startswith(f"| `{name}`"))
-            assert re.findall(r"`(\w+)`", row.split("|")[3]) == list(getattr(outlast.events, name).__dataclass_fields__)
+        assert re.findall(r"`(\w+)`", _section("Events")) == [name for name in outlast.events.__all__ if name in own]
 
 
 class TestNumbers:
