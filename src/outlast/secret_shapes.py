@@ -201,7 +201,7 @@ SHAPES = (
     (
         "@",
         (
-            r"(?<![\w.@/:%+-])(?!(?:mailto|to|from|cc|bcc|e?mail|sips?|xmpp|acct|jid|user|sender|reply-to|author|by|npm|image):)"
+            r"(?<![\w.@/:%+-])(?!(?:mailto|to|from|cc|bcc|e?mail|sips?|xmpp|acct|jid|user(?![^\s@]{1,128}@[\w.-]+:\d)|sender|reply-to|author|by|npm|image):)"
             r"[\w.+-]{1,64}:(?=[^\s@]{1,128}@)(?!//)(?P<secret>(?=[^@]+@(?!sha\d)(?:[\w.-]+(?::\d{1,5}(?![\w.])|/\w)))[^\s@/'\"<>,]{1,128}|"
             r"(?=[^\s@]{0,128}[^\w\s@.:-]|(?-i:(?=[^\s@]{0,128}[a-z])(?=[^\s@]{0,128}[A-Z])(?=[^\s@]{0,128}\d)))"
             r"[^\s@/'\"<>,]{8,128}(?=@(?!sha\d)[a-z]))@"
@@ -268,10 +268,20 @@ SHAPES = (
     ("$1|$2|$3", r"\$\d{1,3} = (?=')"),
     ("identified", r"\bidentified (?:with \S+ )?(?:by|as)\s+(?=['\"]|\S*\d)"),
     ("password", r"\b(?:with|set|encrypted) password\s+(?=['\"])|\bset password for \S+ = (?=['\"])"),
+    ("acl setuser", r"\bacl setuser [^\n]{1,300}?\s>(?=\S)"),
     ("crypt(", r"\bcrypt\((?=')"),
-    ("auth ", r"(?-i:\bAUTH (?:default )?(?![A-Z\d_-]+\b))(?=\S*\d)(?=\S*[a-z])"),
+    ("auth ", r"(?-i:\bAUTH (?:default |PLAIN |LOGIN |XOAUTH2 )?(?![A-Z\d_-]+\b))(?=\S*\d)(?=\S*[a-z])"),
+    # what is used if a setting is missing: password = os.environ.get("DB_PASSWORD") or "…"
+    (
+        "or '|or \"|or \\|else '|else \"|else \\",
+        r"(?<![\w.-])(?P<names>[\w.-]{1,100})\s{0,9}=(?!=)[^\n=]{1,200}?[\s)](?:or|else)\s{1,9}(?=\\*['\"])",
+    ),
     # calls with a secret among their arguments
     ("auth(", r"(?:basic|digest|ntlm)auth\(\s*(?:'[^'\n]*'|\"[^\"\n]*\"),\s*(?=['\"])"),
+    (
+        ".login(",
+        r"\.login\((?:\\*b?(?:'[^'\n]{1,100}'|\"[^\"\n]{1,100}\")|(?:[\w.]{0,40}[._])?(?:user|username|email)),\s*(?=\\*b?['\"])",
+    ),
     ("set_password(", r"set_password\((?:[^(),\n]{0,100},\s*){0,2}(?=\\*['\"])"),
     ("hmac.new(|jwt.", r"\b(?:hmac\.new\(|jwt\.(?:en|de)code\([^,\n]{1,200},)\s*(?=b?['\"])"),
     # what validators show
