@@ -88,7 +88,7 @@ _ABOUT_IT = (
     r"please|set|see|use|check|required|missing|invalid|expired|incorrect|wrong|unknown|malformed|empty|revoked|denied|forbidden|"
     r"unauthorized|unable|failed|failure|errors?|expected|unexpected|timeout|timed|connection|connect|permission|exit|http|status|"
     r"server|request|network|context|deadline|eof|rpc|open|read|write|dial|get|post|put|field|option|flag|argument|value|input|string|"
-    rf"at least|already|only|https?://[^\s@?]{0, 200}|\[errno){_END}|[45]\d\d (?=[a-z])|(?-i:[A-Z]\w*(?:Error|Exception|Timeout|Pool|Failure)\b))"
+    rf"at least|already|only|\[errno){_END}|[45]\d\d (?=[a-z])|(?-i:[A-Z]\w*(?:Error|Exception|Timeout|Pool|Failure)\b))"
 )
 _REMARK = (
     r"\\*['\"][a-z][a-z ,.()-]{0,120}\b(?:required|must|invalid|incorrect|missing|expired|cannot|should|too (?:short|long|common)|not)\b"

@@ -107,23 +107,9 @@ _TEMPORARY_WITH_4XX = word_set(
 _EXACT = {"REQUEST_LIMIT_EXCEEDED": _C.QUOTA_EXHAUSTED}  # requests of a day; AWS means a rate by RequestLimitExceeded
 
 # These repeat a status in words, so they say nothing more than the status does.
-_STATUS_NAMES = frozenset(
-    [
-        "badrequest",
-        "unauthorized",
-        "paymentrequired",
-        "forbidden",
-        "notfound",
-        "methodnotallowed",
-        "conflict",
-        "gone",
-        "unprocessableentity",
-        "toomanyrequests",
-        "internalservererror",
-        "serviceunavailable",
-        "badgateway",
-        "gatewaytimeout",
-    ]
+_STATUS_NAMES = word_set(
+    "badrequest unauthorized paymentrequired forbidden notfound methodnotallowed conflict gone "
+    "unprocessableentity toomanyrequests internalservererror serviceunavailable badgateway gatewaytimeout"
 )
 _REFUSALS = frozenset({"accessdenied", "permissiondenied", "permissionerror"})  # a 403 in words: credentials decide
 _LONGEST_REASON = 100
@@ -174,22 +160,8 @@ def _is_more_specific(category: Category, plain: str, status: int) -> bool:
     return status not in {401, 402, 404, 407, 410}
 
 
-_CONTAINERS = frozenset(
-    [
-        "error",
-        "errors",
-        "fault",
-        "faults",
-        "detail",
-        "details",
-        "extensions",
-        "root_cause",
-        "exception",
-        "Error",
-        "Errors",
-        "Fault",
-        "Response",
-    ]
+_CONTAINERS = word_set(
+    "error errors fault faults detail details extensions root_cause exception Error Errors Fault Response"
 )
 _FIELDS = (
     ("reason",),
