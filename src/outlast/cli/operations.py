@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -109,6 +110,9 @@ def operation_command(operation: Operation) -> click.Command:
                 click.confirm(f"{operation.confirm} {shown}:", abort=True, err=True)
             results = [perform(app, operation, shared | each) for each in parsed]
         else:
+            for word in words:  # one that is not valid is refused before the first change
+                with suppress(LookupError):
+                    parse_options(app, [subject], {subject.name: word})
             results = [_perform_one(app, operation, subject, word, shared) for word in words]
         _print_results(results, as_json=as_json)
 
