@@ -331,6 +331,16 @@ class TestSettings:
         with pytest.raises(ConfigError, match="201 policies; at most 200"):
             sweep(fixed(2), {"max_attempts": range(1, 202)})
 
+    def test_values_of_other_types(self):
+        with pytest.raises(ConfigError, match="policy is None; give a RetryPolicy"):
+            outlast.simulate(None)
+        with pytest.raises(ConfigError, match=r"scenario is \{'rate': 1\}; give a Scenario"):
+            outlast.simulate("worker", {"rate": 1})
+        with pytest.raises(ConfigError, match=r"breaker is \{\}; give a table: \[breaker\], or a BreakerSettings"):
+            Scenario(breaker={})
+        with pytest.raises(ConfigError, match="phases has 'x'; give values of the class Phase"):
+            OtherSide(phases=["x"])
+
     def test_runs(self):
         with pytest.raises(ConfigError, match="runs is 0; give a whole number"):
             outlast.simulate("worker", runs=0)
