@@ -219,9 +219,9 @@ def audit(app: "App", /, *, limit: int, as_json: bool, **filters: Any) -> None:
         print_text(f"there may be more: --before {found[-1].id}", "dim")
 
 
-@table("ID, WHEN, WHO:20, ACTION, SUBJECT:28, WHY")
+@table("ID, ACTION, SUBJECT:28, WHO:20, WHEN, WHY")
 def _audit_table(row: "AuditEntry") -> Cells:
-    return row.id, relative_time(row.at), row.who, row.action, row.subject, _reason_text(row)
+    return row.id, row.action, row.subject, row.who, relative_time(row.at), _reason_text(row)
 
 
 def _reason_text(entry: "AuditEntry") -> str:
