@@ -23,16 +23,7 @@ from outlast.cli.output import (
     row_data,
     table,
 )
-from outlast.operations import (
-    FILTERS,
-    FLAG,
-    SOURCE,
-    WHY,
-    InvalidValueError,
-    Parameter,
-    filter_arguments,
-    parse_values,
-)
+from outlast.operations import FILTERS, FLAG, SOURCE, WHY, InvalidValueError, Parameter, filter_arguments, parse_values
 from outlast.operations.table import OPERATIONS, Operation, perform
 from outlast.queue.audit import SUBJECTS
 

@@ -198,9 +198,7 @@ def _change_tasks(values: Values, act: Callable[[Sequence[int]], Sequence[int]],
     others = sorted(set(numbers) - set(changed))
     more = f"; {counted(len(others), 'other')} did not wait" if others else ""
     return OperationResult(
-        f"{counted(len(changed), 'task')} {done}{more}",
-        {"changed": changed, "unchanged": others},
-        ok=not others,
+        f"{counted(len(changed), 'task')} {done}{more}", {"changed": changed, "unchanged": others}, ok=not others
     )
 
 

@@ -400,10 +400,7 @@ def replay_tasks(
     work.sort(key=lambda each: each.calls[0].start)
     live = sum(task.status not in _ENDED for task in tasks)
     recorded = HistoryFigures(
-        len(work),
-        sum(len(each.calls) for each in work) + deferrals,
-        dead_letters,
-        _recorded_recovery(work, records),
+        len(work), sum(len(each.calls) for each in work) + deferrals, dead_letters, _recorded_recovery(work, records)
     )
     runs = {
         reading: [_run(work, records, policy, reading, Random(f"{seed} {number}")) for number in range(_RUNS)]  # noqa: S311  # a simulation

@@ -220,12 +220,7 @@ def audit_views(store: "Store", *subjects: str) -> list[PageData]:
     """Return the audit entries of these subjects except edits, newest first."""
     found = [entry for subject in subjects for entry in store.audits(subject=subject, limit=_MAX_AUDIT_ENTRIES)]
     return [
-        {
-            "at": entry.at,
-            "who": entry.who,
-            "action": entry.action,
-            "reason": masked_text(entry.reason),
-        }
+        {"at": entry.at, "who": entry.who, "action": entry.action, "reason": masked_text(entry.reason)}
         for entry in sorted(found, key=lambda entry: -entry.id)
         if entry.action != _EDIT_ACTION
     ]
