@@ -29,16 +29,8 @@ _OUTAGE_START = 60.0  # seconds of normal work before the outage of --down
 _AFTER_OUTAGE = 300.0  # seconds of work after it, unless --for says otherwise
 _PROGRESS_EVERY = 0.2  # seconds
 _MAX_SWEPT = 1000  # values of one range
-_OPTIONS = {
-    "phases.length": ("down", "--down"),
-    "duration": ("duration", "--for"),
-    "processes": ("processes", "--workers"),
-    "other_side.limit": ("side_limit", "--limit"),
-    "other_side.errors": ("errors", "--errors"),
-    "other_side.latency": ("latency", "--latency"),
-    "other_side.capacity": ("capacity", "--capacity"),
-    "other_side.retry_after": ("retry_after", "--retry-after"),
-}  # settings of a scenario: the parameter and the name of their option, where these differ
+_OPTIONS = {"phases.length": "down", "duration": "for", "processes": "workers"}
+"""Options with another name than the setting that they give."""
 _NUMBERS = {"max_attempts": int, "max_retries": int}
 
 
@@ -161,12 +153,11 @@ def _scenario(file: str | None, down: str | None, settings: dict[str, Any]) -> t
     try:
         return Scenario.from_settings(table | given), policy
     except ConfigError as error:
+        if file is not None:
+            raise ConfigError(f"{file}: {error}") from None
         setting, _, problem = str(error).partition(" ")
-        used = {name for name, value in {"down": down, **settings}.items() if value is not None}
-        parameter, option_name = _OPTIONS.get(setting, (setting, f"--{setting}"))
-        if parameter in used:
-            raise ConfigError(f"{option_name} {problem}") from None
-        raise ConfigError(f"{file}: {error}" if file is not None else str(error)) from None
+        name = _OPTIONS.get(setting, setting.removeprefix("other_side.").replace("_", "-"))
+        raise ConfigError(f"--{name} {problem}") from None
 
 
 def _resolve_policy(text: str) -> _Named:
