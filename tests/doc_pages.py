@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
-RUN = ("tutorial", "how-to", "migrating", "comparison", "explanation")
+RUN = ("tutorial", "how-to", "recipes", "migrating", "comparison", "explanation")
 PAGES = [ROOT / "README.md", *(page for folder in RUN for page in sorted(DOCS.glob(f"{folder}/*.md")))]
 
 
