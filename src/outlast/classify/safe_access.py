@@ -79,7 +79,8 @@ def drop_interrupts() -> None:
 
 _CREDENTIAL_HEADERS = word_set(
     "authorization proxy-authorization cookie x-api-key api-key apikey x-auth-token x-access-token "
-    "x-amz-security-token x-goog-api-key x-rapidapi-key x-functions-key x-shopify-access-token ocp-apim-subscription-key private-token"
+    "x-amz-security-token x-goog-api-key x-rapidapi-key x-functions-key x-shopify-access-token "
+    "ocp-apim-subscription-key private-token"
 )
 TEXT_LIMIT = 2048
 """Characters of a message that are read; the important part is at the start."""
