@@ -174,7 +174,7 @@ def _operation_group(name: str, text: str, example: str) -> click.Group:
 
 cooldowns = _operation_group("cooldowns", "Start and end the cooldowns of resources.", "end api.example.com")
 periodic = _operation_group("periodic", "Pause and resume periodic tasks, or run them now.", "pause nightly")
-mark = _operation_group("mark", "Mark a deploy on the charts of the dashboard.", "deploy v1.2")
+mark = _operation_group("mark", "Mark events on the charts of the dashboard.", "deploy v1.2")
 breakers = _operation_group("breakers", "Open and close breakers in all processes.", "close api.example.com")
 
 
