@@ -85,4 +85,7 @@ def test_every_response_is_documented(caller, server, known, path, method, data)
         case.path_parameters = {name: known.get(name, each) for name, each in (case.path_parameters or {}).items()}
     response = case.call(base_url=server.url, session=session, timeout=30)
     case.validate_response(response, checks=CHECKS)
-    assert (response.status_code == 403) == (role == "reader" and method == "post")
+    if role == "reader" and method == "post":
+        assert response.status_code in {400, 403}, "400: a path that no endpoint could have, whoever asks"
+    else:
+        assert response.status_code != 403

@@ -4,12 +4,14 @@ import pytest
 from starlette.testclient import TestClient
 
 import outlast
+from outlast.errors import ConfigError
 from outlast.ports.rows import Claim, SettleAndClaim, WorkerRow
 from outlast.web import dashboard
 from web_weighing import MOST_BYTES, weight
 
 ODD = "a/b ?%&<i>"
 ODD_PATH = "a%2Fb%20%3F%25%26%3Ci%3E"
+SECRET = "S3cr3tS3cr3tS3cr3t"
 
 
 class World:
@@ -175,3 +177,23 @@ def test_many_queues_and_workers_are_shown_in_part(world):
     assert weight(world.client, "/queues") < MOST_BYTES
     names = [row["name"] for part in (1, 2, 3) for row in world.data(f"?queue_page={part}")["queues"]]
     assert names == [*(f"nobody-{each}" for each in range(5)), *(f"queue-{number:02}" for number in range(60))]
+
+
+def test_the_name_of_a_queue_contains_no_secret(world):
+    """Names are shown as they are, so a secret is refused where a name comes in: a task, a call, a worker, a filter."""
+    named = f"acme-token={SECRET}"
+    task = world.app.task(name="plain")(print)
+    for use in (
+        lambda: world.app.task(name="named", queue=named)(print),
+        lambda: world.app.task(name=named)(print),
+        lambda: task.enqueue(queue=named),
+        lambda: world.app.worker([named]),
+    ):
+        with pytest.raises(ConfigError, match="which contains a secret") as raised:
+            use()
+        assert SECRET not in str(raised.value)
+    for path in ("/tasks", "/dead-letters", "/api/tasks"):
+        answer = world.client.get(path, params={"queue": named})
+        assert answer.status_code == 400
+        assert "token=***" in answer.text
+        assert SECRET not in answer.text

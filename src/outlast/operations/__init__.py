@@ -235,6 +235,13 @@ def _resource(text: str, name: str, app: "App") -> str:
     raise LookupError("this resource has no cooldown or breaker any more")
 
 
+def _queue(text: str, name: str, _app: object) -> str:
+    """Return the name of a queue; one with a secret cannot exist, and is not repeated on a page."""
+    if masked_text(text) != text:
+        raise InvalidValueError(f"{name} is {masked_text(text)[:100]!r}, which contains a secret")
+    return parse_text(text, name, 200)
+
+
 def _group(text: str, name: str, app: "App") -> str:
     """Return the fingerprint of a group, given by a prefix that no other group has; an unknown one stays as it is."""
     found = app.store.fingerprints(parse_text(text, name, 200), _MAX_LISTED + 1)
@@ -285,7 +292,8 @@ ROW = ValueKind({"type": "integer", "minimum": 1, "maximum": _MAX_ROW}, "ID", pa
 LINE = ValueKind(
     {"type": "string", "maxLength": 500}, "TEXT", lambda text, name, _: parse_text(" ".join(text.split()), name, 500)
 )
-QUEUE, NAME = text_kind(200, "QUEUE"), text_kind(200, "NAME")
+NAME = text_kind(200, "NAME")
+QUEUE = text_kind(200, "QUEUE")._replace(parse=_queue)
 RESOURCE = ValueKind({"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS}, "RESOURCE", _resource)
 GROUP = text_kind(200, "FINGERPRINT")._replace(parse=_group)
 SOURCE = ValueKind({"type": ["integer", "string"], "minimum": 1, "maximum": _MAX_ROW}, "ID_OR_URL", _source_id)
@@ -313,7 +321,7 @@ PATCH = ValueKind({"type": "string"}, "JSON", _patch, _patch_paths)
 WHY = Parameter("why", LINE, "The reason, for the audit log.")
 FILTERS = (
     Parameter("task", NAME, "Only this task."),
-    Parameter("queue", NAME, "Only this queue."),
+    Parameter("queue", QUEUE, "Only this queue."),
     Parameter("category", choice_kind(Category), "Only failures of this category, such as network."),
     Parameter("reason", choice_kind(Reason), "Only dead letters with this reason."),
     Parameter("group", GROUP, "Only this group of failures, or the start of its id; see dlq groups."),

@@ -17,6 +17,7 @@ from outlast.errors import ConfigError, PayloadError, TaskFailedError
 from outlast.failure import Failure
 from outlast.ports.rows import Claimed, Enqueued, NewTask, Status, TaskBatch, storable
 from outlast.queue.child_process import FunctionRef, check_not_loading, function_ref
+from outlast.queue.masking import check_shown_name
 from outlast.queue.payload import Codec, decode_result
 from outlast.run.call_state import CURRENT_TASK
 from outlast.run.retry import pick_policy
@@ -511,7 +512,7 @@ _LONGEST_NAME = 200
 
 def _check_text(name: str, value: object) -> str:
     if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and storable(value) == value:
-        return value
+        return check_shown_name(name, value) if name in {"name", "queue"} else value
     raise ConfigError(f"{name} is {value!r:.100}; give text of 1 to {_LONGEST_NAME} characters")
 
 

@@ -5,6 +5,7 @@ import json
 import math
 
 from outlast.classify import default_classifier
+from outlast.errors import ConfigError
 from outlast.ports.rows import TaskSearch
 from outlast.redact import MASK, safe_text
 from outlast.secret_names import is_secret_name
@@ -33,6 +34,18 @@ def masked_text(text: str) -> str:
     redact.limit = max(redact.limit, _MAX_NAME)
     masked = redact(text)
     return text if masked == safe_text(text, redact.limit) else masked
+
+
+def check_shown_name(label: str, name: str) -> str:
+    """Return the name of a task or queue, which pages, logs and metrics show.
+
+    Raises:
+        ConfigError: If it contains a secret.
+    """
+    shown = masked_text(name)
+    if shown != name:
+        raise ConfigError(f"{label} is {shown!r:.100}, which contains a secret; choose a name that may be shown")
+    return name
 
 
 def masked_parameters(text: str) -> str:

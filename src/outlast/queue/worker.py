@@ -24,6 +24,7 @@ from outlast.queue.claim_loop import ClaimLoop, WorkerState
 from outlast.queue.definition import Definition
 from outlast.queue.heartbeat import LeaseHeartbeat, PeriodicDuty, register_worker
 from outlast.queue.logs import log
+from outlast.queue.masking import check_shown_name
 from outlast.queue.periodic_tasks import PeriodicSchedule
 from outlast.queue.runners import OutcomeQueue, Runners
 from outlast.queue.settings import WorkerSettings
@@ -82,7 +83,11 @@ class Worker:
             raise ConfigError(
                 f"a worker needs a queue and a concurrency of 1 or more; got {list(queues)} and {concurrency!r}"
             )
-        self.store, self.definitions, self.queues = store, definitions, tuple(queues)
+        self.store, self.definitions, self.queues = (
+            store,
+            definitions,
+            tuple(check_shown_name("queue", each) for each in queues),
+        )
         self.concurrency, self.settings, self.schedule = concurrency, settings, schedule
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.id = ""

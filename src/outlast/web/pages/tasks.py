@@ -7,7 +7,7 @@ from datetime import timedelta
 from shlex import quote
 from urllib.parse import urlencode
 
-from outlast.operations import NAME, ROW, Parameter, choice_kind
+from outlast.operations import NAME, QUEUE, ROW, Parameter, choice_kind
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, FlowEvent, TaskLine
 from outlast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
 from outlast.ports.store import Store
@@ -182,7 +182,7 @@ def _read_performance(request: PageRequest) -> PageData:
 _TASK = Parameter("task", NAME, "Only this task.")
 _FILTERS = (
     Parameter("status", choice_kind(Status), "Only tasks with this status."),
-    Parameter("queue", NAME, "Only tasks of this queue."),
+    Parameter("queue", QUEUE, "Only tasks of this queue."),
     _TASK,
     Parameter("text", NAME, "An id, a unique key, or a part of the arguments as JSON text."),
     BEFORE,
