@@ -111,7 +111,7 @@ def test_there_are_commands_to_check():
         ("queues", "outlast queues needs a command"),
         ("status --jsno", "outlast status: No such option"),
         ("policy preview --backoff never", "outlast policy preview: 'never' is not one of"),
-        ("tasks show", "outlast tasks show: NUMBER is missing"),
+        ("tasks show", "outlast tasks show: ID is missing"),
         ("status here", "outlast status: here is one argument too many"),
     ],
 )
