@@ -87,6 +87,15 @@ def test_an_example_that_is_not_run_says_why(page):
     assert [each for each in examples(page)[1] if not re.fullmatch(r"python no-run: \S.+", each)] == []
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.ja.md"], ids=name_of)
+def test_the_settings_on_a_page_are_valid(page, tmp_path):
+    file = tmp_path / "outlast.toml"
+    for block in FENCE.finditer(page.read_text("utf-8")):
+        if block[1].strip() == "toml":
+            file.write_text(block[2], "utf-8")
+            outlast.load_config(file)
+
+
 def test_a_page_that_nobody_runs_has_no_python():
     others = [page for page in ALL if page not in PAGES and page.parent.name != "api" and page.name != "README.ja.md"]
 
