@@ -2,7 +2,8 @@
 """The site: `make docs` builds it into build/docs, without the network.
 
 The pages are Markdown that can also be read in the repository. A link is a path relative to its file in both cases.
-Files outside this folder, such as the changelog, are included as pages of `project/`.
+Files outside this folder, such as the changelog, are included as pages of `project/`. The site also has the Markdown of
+each page beside its HTML, and `llms.txt`, which lists all of it (https://llmstxt.org).
 """
 
 import os
@@ -38,6 +39,7 @@ html_theme = "furo"
 html_title = "Outlast"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_favicon = html_logo = "../src/outlast/web/static/mark.svg"
 html_copy_source = html_show_sourcelink = html_show_copyright = False
 html_theme_options = {
@@ -60,6 +62,7 @@ INCLUDED = {
 BELOW = {"decisions/README": "0*", "reference/api": "api/*"}  # pages below a page
 _LIST = "[All pages](README.md)"  # in index.md; the site replaces it with the list itself
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_IMAGE = re.compile(r"(!\[[^\]]*\]\()(?:\.\./)*(?:docs/)?images/")
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -74,8 +77,8 @@ def _placed(text: str, file: Path, docname: str) -> str:
             target /= "README.md"
         if target in taken:
             target = DOCS / f"{taken[target]}.md"
-        if target.is_dir():
-            return words  # a folder of the repository, which the site does not have
+        if not target.is_relative_to(DOCS) or target.is_dir():
+            return words  # a file or folder of the repository, which the site does not have
         return f"[{words}]({os.path.relpath(target, page.parent)}{anchor})"
 
     parts = _FENCED.split(text)
@@ -99,17 +102,68 @@ def _trees(listed: str) -> str:
     return "".join(trees) + (_tree("\n".join(sorted(left)), ":caption: More") if left else "")
 
 
+def _markdown(docname: str) -> tuple[str, str]:
+    """Return the Markdown of a page, with links that hold on the site, and the list of all pages if it has it."""
+    file = INCLUDED.get(docname, DOCS / f"{docname}.md")
+    text = _placed(file.read_text("utf-8").replace(_LIST, "\N{NULL}"), file, docname)
+    if docname != root_doc:
+        return text, ""
+    listed = _placed((DOCS / "README.md").read_text("utf-8").partition("\n")[2], DOCS / "README.md", docname)
+    return text.replace("\N{NULL}", listed), listed
+
+
 def _read(_app: Sphinx, docname: str, source: list[str]) -> None:
     """Include files from outside this folder, and the list of all pages."""
-    file = INCLUDED.get(docname)
-    if file:
-        source[0] = file.read_text("utf-8")
-    source[0] = _placed(source[0].replace(_LIST, "\N{NULL}"), file or DOCS / f"{docname}.md", docname)
+    text, listed = _markdown(docname)
     if docname in BELOW:
-        source[0] += _tree(BELOW[docname], ":glob:")
-    if docname == root_doc:
-        listed = _placed((DOCS / "README.md").read_text("utf-8").partition("\n")[2], DOCS / "README.md", docname)
-        source[0] = source[0].replace("\N{NULL}", listed) + _trees(listed)
+        text += _tree(BELOW[docname], ":glob:")
+    source[0] = text + (_trees(listed) if listed else "")
+
+
+def _title(text: str) -> str:
+    return _LINK.sub(r"\1", re.findall(r"^# (.+)$", text, re.MULTILINE)[0])
+
+
+def _summary(text: str) -> str:
+    """Return the first sentence of a page: of its first paragraph that is not a list, a table, code or a picture."""
+    for block in re.split(r"\n\s*\n", _FENCED.sub("", text.partition("\n")[2])):
+        prose = " ".join(_LINK.sub(r"\1", block).split())
+        if prose and prose[0] not in "#<|-!>:":
+            return re.split(r"(?<=[.!?])\s", prose)[0].rstrip(":")
+    return ""
+
+
+def _llms(texts: dict[str, str]) -> str:
+    """Return llms.txt: every page with its title, its Markdown and one line about it, as listed."""
+    lines, left = [f"# {project}", "", f"> {_summary(texts[root_doc])}", ""], dict.fromkeys(sorted(texts))
+    left.pop(root_doc)
+
+    def entry(name: str, about: str = "") -> str:
+        left.pop(name, None)
+        about = about or _summary(texts[name])
+        return f"- [{_title(texts[name])}]({name}.md)" + (f": {about}" if about else "")
+
+    titles = re.split(r"^## (.+)$", _markdown(root_doc)[1], flags=re.MULTILINE)[1:]
+    for caption, body in zip(titles[::2], titles[1::2], strict=True):
+        lines += [f"## {caption}", ""]
+        for item in re.split(r"^- ", body, flags=re.MULTILINE)[1:]:
+            item = " ".join(item.partition("\n\n")[0].split())  # noqa: PLW2901  # without what follows the list
+            names = [found[2].removesuffix(".md") for found in _LINK.finditer(item)]
+            about = _LINK.sub(r"\1", item).partition(": ")[2] if len(names) == 1 else ""
+            lines += [entry(name, about if index == 0 else "") for index, name in enumerate(names) if name in left]
+        lines.append("")
+    return "\n".join([*lines, "## Optional", "", *[entry(name) for name in list(left)], ""])
+
+
+def _finished(app: Sphinx, failed: Exception | None) -> None:
+    """Write the Markdown of each page and llms.txt."""
+    if failed is not None or app.builder.format != "html":
+        return
+    texts = {name: _markdown(name)[0] for name in app.env.all_docs}
+    folder = Path(app.outdir)
+    for name, text in texts.items():
+        (folder / f"{name}.md").write_text(_IMAGE.sub(rf"\1{'../' * name.count('/')}_images/", text), "utf-8")
+    (folder / "llms.txt").write_text(_llms(texts), "utf-8")
 
 
 def _outside(app: Sphinx, _env: object, _added: set[str], _changed: set[str], _removed: set[str]) -> list[str]:
@@ -121,4 +175,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the handlers with Sphinx."""
     app.connect("source-read", _read)
     app.connect("env-get-outdated", _outside)
+    app.connect("build-finished", _finished)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,9 +15,10 @@ DOCS = ROOT / "docs"
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _RUN = ("python", "python file", "python until-stopped")
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
-FOLDERS = ("tutorial", "how-to", "migrating", "comparison", "explanation")
+FOLDERS = ("tutorial", "how-to", "recipes", "migrating", "comparison", "explanation")
 PAGES = [
     ROOT / "README.md",
+    ROOT / "README.ja.md",
     DOCS / "index.md",
     *(page for folder in FOLDERS for page in sorted(DOCS.glob(f"{folder}/*.md"))),
 ]

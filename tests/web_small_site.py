@@ -46,7 +46,7 @@ RAISED = {
     "schema": SchemaError(0, 4),
     "broken": ZeroDivisionError("password=hunter2"),
 }
-PAGES = (PageRoute("first", "/", "error.html", show), PageRoute("thing", "/things/{name}", "error.html", show))
+PAGES = (PageRoute("overview", "/", "error.html", show), PageRoute("thing", "/things/{name}", "error.html", show))
 TEXT = text_kind(2000)
 CHANGE = Operation(
     "change",

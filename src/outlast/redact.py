@@ -35,7 +35,7 @@ _RANDOM = (
 _NAMED_VALUE = (
     r"(?<![\w.-])([\w.-]++)((?:\\*['\"`]|%5D|\])*+)"
     r"(\s*+(?:[:!?|+]{0,2}=[=>~]{0,2}|:(?!:|//)|::(?=[ \t])|[：＝→⇒]|->|<-(?=\s*+\\*['\"])|;s:\d{1,9}:(?=\\*\"))|\s*+,(?=\s*+\\*b?['\"])|"
-    rf"[ \t]++(?:(?=\\*['\"`])|(?:is|was|(?-i:IN|I?LIKE))[ \t]|(?={_RANDOM})))"
+    rf"[ \t]++(?:(?=\\*['\"`])|(?:(?:is|was)[ \t]?:?|(?-i:IN|I?LIKE))[ \t]|(?={_RANDOM})))"
 )
 _OPTION = r"(?<![\w-])(--?[a-z][\w-]+)()((?:['\"]\s*,\s*|\s+)(?=[^\s-]|-\S*\d))"
 # Each secret name contains one of these words, and where a second one is given also that.
@@ -88,7 +88,7 @@ _ABOUT_IT = (
     r"please|set|see|use|check|required|missing|invalid|expired|incorrect|wrong|unknown|malformed|empty|revoked|denied|forbidden|"
     r"unauthorized|unable|failed|failure|errors?|expected|unexpected|timeout|timed|connection|connect|permission|exit|http|status|"
     r"server|request|network|context|deadline|eof|rpc|open|read|write|dial|get|post|put|field|option|flag|argument|value|input|string|"
-    rf"at least|already|only|https?://[^\s@?]{0, 200}|\[errno){_END}|[45]\d\d (?=[a-z])|(?-i:[A-Z]\w*(?:Error|Exception|Timeout|Pool|Failure)\b))"
+    rf"at least|already|only|\[errno){_END}|[45]\d\d (?=[a-z])|(?-i:[A-Z]\w*(?:Error|Exception|Timeout|Pool|Failure)\b))"
 )
 _REMARK = (
     r"\\*['\"][a-z][a-z ,.()-]{0,120}\b(?:required|must|invalid|incorrect|missing|expired|cannot|should|too (?:short|long|common)|not)\b"
@@ -305,6 +305,7 @@ def _secret_start(text: str, found: "re.Match[str]", name: str, *, is_labelled: 
     """Return where the value begins, or None if it is not a secret."""
     start = compiled(_BEFORE_VALUE).match(text, found.end()).end()  # type: ignore[union-attr]  # it matches
     separator = found[3].strip().lower()
+    is_verb = separator.rstrip(" \t:") in {"is", "was"}
     number = compiled(rf"-?\d+(?:\.\d+)?{_END}").match(text, start)
     if (
         not is_labelled
@@ -321,7 +322,7 @@ def _secret_start(text: str, found: "re.Match[str]", name: str, *, is_labelled: 
         or compiled(rf"\[?{_REMARK}(?:, {_REMARK})*", _FLAGS).match(text, start)
         or _is_code(text, start, name)
         or (separator == ":" and _is_prose(text, found, start))
-        or (separator in {"is", "was", "->"} and not compiled(r"\\*['\"`]|(?=\S*\d)\S{6}").match(text, start))
+        or ((is_verb or separator == "->") and not compiled(r"\\*['\"`]|(?=\S*\d)\S{6}").match(text, start))
         or (separator in {"in", "like", "ilike"} and not compiled(r"\(?\s*\\*['\"]").match(text, start))
         or (separator == "," and not _is_pair(text, found, start))
         or (not separator and not found[1].startswith("-") and not _is_quoted_secret(text, found, start))

@@ -73,7 +73,7 @@ class Shop:
         return [letter.id for letter in self.app.dead_letters.list(None, task=name)]
 
     def group(self, name: str) -> str:
-        return self.app.store.failures(FailureFilter(task=name)).rows[0].fingerprint
+        return self.app.store.failures(FailureFilter(task_type=name)).rows[0].fingerprint
 
     def left(self, name: str) -> int:
         return self.app.dead_letters.count(task=name)

@@ -114,6 +114,7 @@ WITH_CREDENTIALS = [
     Answer("authorization", 403, _LOGIN, sent={"Authorization": "Bearer s3cret"}),
     Answer("cookie", 403, _LOGIN, sent={"Cookie": "session=s3cret"}),
     Answer("x-api-key", 403, _LOGIN, sent={"X-Api-Key": "s3cret"}),
+    Answer("x-shopify-access-token", 403, _LOGIN, sent={"X-Shopify-Access-Token": "s3cret"}),
     Answer("user-info", 403, _LOGIN, user="name:s3cret"),
     Answer("harmless-headers", 403, _DENIED, sent={"Accept-Language": "ja", "X-Request-Id": "7"}),
 ]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 
 import pytest
 
 import corpus
+import outlast
 from corpus.case import Case, World
+from doc_pages import DOCS, FENCE
 from outlast import classify
 
 
@@ -63,3 +66,28 @@ def test_the_corpus_is_large_and_has_no_doubles():
 
     assert len(ids) == len(set(ids))
     assert len([case for case in CASES if not case.constructed]) >= 200
+
+
+# The errors of docs/explanation/real-errors.md, in their order.
+EXPLAINED = (
+    "httpx/403-query-api_key",
+    "googleapiclient/quotaExceeded",
+    "psycopg/deadlock",
+    "psycopg/wrong password",
+    "sqlite3/locked",
+    "requests/broken-gzip",
+)
+
+
+def test_the_page_of_real_errors_shows_what_is_said_about_them(world):
+    page = (DOCS / "explanation" / "real-errors.md").read_text("utf-8")
+    cases = {case.id: case for case in CASES}
+
+    def without_ports(text):
+        return re.sub(r"(?<=127\.0\.0\.1:)\d+|(?<=port )\d+", "0", text)
+
+    said = [str(outlast.explain(cases[each].produce(world))) for each in EXPLAINED]
+
+    assert [without_ports(block[2].rstrip()) for block in FENCE.finditer(page)] == [
+        without_ports(each) for each in said
+    ]

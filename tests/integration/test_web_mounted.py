@@ -171,7 +171,7 @@ def test_mounted_in_a_site_of_ones_own(app):
 def test_what_was_done_is_told_on_the_next_page_alone(app):
     site = build_site(app, TokenAccess(Tokens(OPERATOR)))
     client = signed_in(site)
-    assert client.post("/queues/%3Cb%3E/pause").cookies() == []
+    assert client.post("/queues/%3Cb%3E/pause", "new=true").cookies() == []
     client.ask("HEAD", "/queues")
     assert "queue &lt;b&gt; is paused" in client.get("/queues").text
     assert "queue &lt;b&gt; is paused" not in client.get("/queues").text
@@ -179,7 +179,7 @@ def test_what_was_done_is_told_on_the_next_page_alone(app):
 
 def test_what_was_done_travels_in_a_signed_cookie_where_there_is_no_session(app):
     site = dashboard(app, auth=lambda request: "operator")
-    cookie = Client(site).post("/queues/travels/pause").cookies()[0]
+    cookie = Client(site).post("/queues/travels/pause", "new=true").cookies()[0]
     assert re.search(r"^outlast-notice=\"?[\w=-]+\.\w{64}\"?; HttpOnly; Max-Age=30; Path=/; SameSite=strict$", cookie)
     answer = Client(site, ("Cookie", cookie.partition(";")[0])).get("/queues")
     assert "queue travels is paused" in answer.text

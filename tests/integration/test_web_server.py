@@ -94,7 +94,7 @@ def test_pitfall_65_nothing_is_shown_to_whoever_has_no_link(local):
 def test_who_came_by_link_may_change_things(local, app):
     cookie = enter(local)
     here = {"Cookie": cookie, "Origin": local.url, "Content_Type": "application/x-www-form-urlencoded"}
-    response, _ = ask(local, "POST", "/queues/a%2Fb/pause", "x=1", **here)
+    response, _ = ask(local, "POST", "/queues/a%2Fb/pause", "new=true", **here)
     assert response.status == 303
     assert {queue.name: queue.paused for queue in app.tasks.queues()}["a/b"] is True
     response, html = ask(local, "GET", response.getheader("Location"), Cookie=cookie)
@@ -116,7 +116,8 @@ def test_the_token_lets_people_and_programs_in(guarded):
     assert "the token is wrong" in ask(guarded, "GET", "/api/tasks", Authorization="Bearer wrong")[1]
     program = {"Authorization": f"Bearer {TOKEN}"}
     assert ask(guarded, "GET", "/api/tasks", **program)[0].status == 200
-    assert ask(guarded, "POST", "/api/queues/x/pause", **program)[0].status == 200
+    program["Content_Type"] = "application/x-www-form-urlencoded"
+    assert ask(guarded, "POST", "/api/queues/x/pause", "new=true", **program)[0].status == 200
 
 
 def test_commands_to_copy_name_the_app_that_it_was_started_with(app):

@@ -21,7 +21,7 @@ NEEDED = {
     "sources disable": ["1"], "sources enable": ["1"], "sources import": ["feeds.opml"], "sources probe": ["1"],
     "sources remove": ["1"], "sources show": ["1"], "tasks cancel": ["1"], "tasks run-now": ["1"], "tasks show": ["1"],
     "mark deploy": ["v1.2"], "periodic pause": ["nightly"], "periodic resume": ["nightly"],
-    "periodic run-now": ["nightly"], "worker": ["jobs:app"],
+    "periodic run-now": ["nightly"], "simulate": ["--history", "2026-11-10T00:00..2026-11-11T00:00"], "worker": ["jobs:app"],
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The documentation is true: its Python runs, what it says is printed is printed, and its links lead somewhere."""
 
+import ast
 import re
 import tomllib
 from functools import partial
@@ -14,7 +15,7 @@ import stamina
 import structlog
 
 import outlast
-from doc_pages import DOCS, FENCE, PAGES, ROOT, dead_links, examples, name_of, read, run
+from doc_pages import DOCS, FENCE, LINK, PAGES, ROOT, dead_links, examples, name_of, read, run
 from outlast.classify import default_classifier, use_classifier
 from outlast.testing import fake_clock
 from outlast.testing.server import PORT, serve
@@ -22,6 +23,7 @@ from outlast.worker import HandledError
 
 POSTGRES = "postgresql://localhost/shop"  # on pages that use it; a real server in the test
 INDEX = read("README.md")
+RESULTS = (ROOT / "benchmarks" / "RESULTS.md").read_text("utf-8")
 ALL = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md")), ROOT / "examples" / "container" / "README.md"]
 
 
@@ -87,7 +89,7 @@ def test_an_example_that_is_not_run_says_why(page):
     assert [each for each in examples(page)[1] if not re.fullmatch(r"python no-run: \S.+", each)] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.ja.md"], ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_settings_on_a_page_are_valid(page, tmp_path):
     file = tmp_path / "outlast.toml"
     for block in FENCE.finditer(page.read_text("utf-8")):
@@ -97,16 +99,76 @@ def test_the_settings_on_a_page_are_valid(page, tmp_path):
 
 
 def test_a_page_that_nobody_runs_has_no_python():
-    others = [page for page in ALL if page not in PAGES and page.parent.name != "api" and page.name != "README.ja.md"]
+    others = [page for page in ALL if page not in PAGES and page.parent.name != "api"]
 
     assert [name_of(page) for page in others if examples(page) != (0, [])] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.ja.md"], ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_that_asks_the_server_says_how_to_start_it(page):
     text = page.read_text("utf-8")
 
     assert "python -m outlast.testing.server" in text or f"127.0.0.1:{PORT}" not in text
+
+
+def _code(page):
+    """The Python of a page without its comments, and everything else that stands in fences."""
+    blocks = [(block[1], block[2]) for block in FENCE.finditer((ROOT / page).read_text("utf-8"))]
+    return [
+        (kind, ast.dump(ast.parse(text)) if kind == "python" else re.sub(" +#.*", "", text)) for kind, text in blocks
+    ]
+
+
+def test_the_readme_is_short_enough_to_be_read():
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 700
+
+
+def test_the_glossary_has_the_terms_of_the_field_each_with_its_page():
+    page = read("explanation/glossary.md")
+    entries = re.findall(r"^- (.+(?:\n  .+)*)", page, re.MULTILINE)
+    terms = """exponential backoff, jitter, full jitter, equal jitter, retry budget, retry storm, circuit breaker, bulkhead,
+        dead letter queue, poison pill, at-least-once, idempotency key, visibility timeout, lease, heartbeat, backpressure,
+        rate limit, token bucket, transactional outbox, fencing token, canary, slo, verdict, category, cooldown, deferral,
+        source, target, gate, group, fingerprint"""
+    named = {term.lower() for term in re.findall(r"\*\*(.+?)\*\*", page)}
+
+    assert [term for term in terms.split(",") if " ".join(term.split()) not in named] == []
+    assert [entry for entry in entries if not LINK.search(entry)] == []
+    assert len(page.split()) <= 800
+
+
+def test_the_japanese_readme_has_the_same_code_links_and_sections():
+    texts = [(ROOT / name).read_text("utf-8") for name in ("README.md", "README.ja.md")]
+    links, japanese = (
+        [target for target, _ in LINK.findall(text) if not target.startswith("README")] for text in texts
+    )
+
+    assert _code("README.ja.md") == _code("README.md")
+    assert sorted(japanese) == sorted(links)
+    assert len({text.count("\n## ") for text in texts}) == 1
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.ja.md"])
+def test_the_figures_of_the_readme_are_those_of_their_sources(page):
+    """Which have the commands that measure them again."""
+    text = re.sub(r"\s+", " ", (ROOT / page).read_text("utf-8"))
+    promises, storms = read("explanation/promises.md"), read("explanation/retry-storms.md")
+    rows = re.findall(r"^\| ([^|]+) \| ([\d.]+) µs \| ([\d.]+) × \| (\w+)", RESULTS, re.MULTILINE)
+    times = {name: float(time) for name, time, _, _ in rows}
+    ratios = {(name, against): float(ratio) for name, _, ratio, against in rows}
+    drain = "SQLite, drain: Outlast, sync tasks"
+    calls = [f"success: {each}" for each in ("outlast.retry, bare", "stamina", "tenacity")]
+    tasks, killed = (
+        sum(int(cell.split(", ")[0].replace(",", "")) for cell in row.split(" | "))
+        for row in re.findall(r"^\| (?:tasks enqueued|workers killed)[^|]*\| (.+) \|$", promises, re.MULTILINE)
+    )
+    figures = [f"{times[each]:.1f} µs" for each in (*calls, drain)]
+    figures += [f" {ratios[drain, 'huey']:.0f} ", f"{tasks:,}", f" {killed} "]
+    figures += [each for each in ("2,497", "2,091", "3,642", "1,206") if each in promises]
+    figures += re.findall(r"^(?:retries alone|budget): ([\d.]+) calls", storms, re.MULTILINE)
+
+    assert len(figures) == 13
+    assert [each for each in figures if each not in text] == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.ja.md", "docs/how-to/watch-feeds-and-pages.md"])
@@ -114,12 +176,12 @@ def test_a_program_that_a_command_imports_does_nothing_on_import(page, world):
     """`outlast worker shop:app` and `outlast monitor feeds:app` must not enqueue, poll or run a job once more."""
     blocks = [block[2] for block in FENCE.finditer((ROOT / page).read_text("utf-8")) if block[1] == "python"]
     programs = [code for code in blocks if 'if __name__ == "__main__":' in code]
-    namespace = {"__name__": "shop", "outlast": outlast}
+    namespace = {"__name__": "shop"}
     for code in programs:
         exec(code, namespace)
     app = namespace["app"]
 
-    assert len(programs) == (1 if page.startswith("docs") else 3)
+    assert len(programs) == 1
     assert [count for count in app.tasks.counts().values() if count] == []
     assert list(app.sources.list()) == []
     app.close()

@@ -14,22 +14,28 @@ PAGES = ("tutorial/choose-a-policy.md", "explanation/retry-storms.md", "how-to/r
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_run(page, world):
-    """In order, in a folder with the files of the page; only the number of runs is smaller, to take less time."""
-    kinds = []
+    """In order, in a folder with the files of the page; only the number of runs is smaller, to take less time.
+
+    A block without a language after a command is what it prints, with all its runs.
+    """
+    kinds, text = [], (DOCS / page).read_text("utf-8")
+    blocks = list(FENCE.finditer(text))
     world.app().create_schema()
     (world.folder / "new.toml").write_text("[policies.patient]\nmax_attempts = 8\n")  # as the tutorial writes it
-    for block in FENCE.finditer((DOCS / page).read_text("utf-8")):
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         kind, content = block[1].strip(), block[2]
         kinds.append(kind)
+        printed = following[2] if following is not None and not following[1].strip() else None
         if kind.startswith("toml "):
             (world.folder / kind.removeprefix("toml ")).write_text(content)
         elif kind == "sh":
             for line in content.splitlines():
                 words = shlex.split(line)
                 assert words[:2] == ["outlast", "simulate"]
-                assert world.run(*words[1:], *([] if "--runs" in words else ["--runs", 1])).stdout
+                fewer = [] if "--runs" in words or printed else ["--runs", 1]
+                assert (printed or "\n") in world.run(*words[1:], *fewer).stdout
 
-    assert set(kinds) <= {"python", "text", "sh", "toml outage.toml", "toml new.toml"}, "other blocks would not run"
+    assert set(kinds) <= {"", "python", "text", "sh", "toml outage.toml", "toml new.toml"}, "other blocks would not run"
 
 
 def test_the_charts_are_what_the_tool_draws():
@@ -39,7 +45,10 @@ def test_the_charts_are_what_the_tool_draws():
     finally:
         sys.path.pop(0)
     drawn = charts.charts()
-    page = (DOCS / "explanation" / "retry-storms.md").read_text("utf-8")
+    pages = [
+        (DOCS / name).read_text("utf-8") for name in ("explanation/retry-storms.md", "tutorial/choose-a-policy.md")
+    ]
+    shown = [name for page in pages for name in re.findall(r"\(\.\./images/([\w.-]+)\)", page)]
 
     assert {name: (DOCS / "images" / name).read_text("utf-8") for name in drawn} == drawn, "run: make charts"
-    assert re.findall(r"\(\.\./images/([\w.-]+)\)", page) == list(drawn)
+    assert shown == list(drawn)

@@ -14,6 +14,7 @@ import pytest
 
 import outlast
 import outlast.engines
+from browser.window import launched
 from doc_pages import DOCS, FENCE, PAGES, ROOT
 from outlast import config
 from outlast.cli import cli
@@ -73,6 +74,67 @@ def test_every_page_is_there(built):
     sources = [page.relative_to(DOCS) for page in DOCS.rglob("*.md") if page != DOCS / "README.md"]
 
     assert [str(page) for page in sources if not (built / page.with_suffix(".html")).is_file()] == []
+
+
+def _dead(built, page):
+    """The links and pictures of a Markdown file of the site that lead nowhere in it."""
+    found = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)", FENCE.sub("", page.read_text("utf-8")))
+    targets = [(target, (page.parent / target).resolve()) for target in found if "/" in target or "." in target]
+    return [target for target, file in targets if not file.is_file() or not file.is_relative_to(built)]
+
+
+def test_every_page_has_its_markdown_beside_it(built):
+    pages = [page.relative_to(DOCS) for page in DOCS.rglob("*.md") if page != DOCS / "README.md"]
+    texts = {page: (built / page).read_text("utf-8") for page in pages}
+
+    assert [str(page) for page, text in texts.items() if not text.startswith(("# ", "<!--"))] == []
+    assert {str(page): dead for page in pages if (dead := _dead(built, built / page))} == {}
+    assert "```{toctree}" not in "".join(texts.values())
+    assert "Medians of per-round ratios" in texts[Path("project/measured-speed.md")]
+    assert "](tutorial/your-first-worker.md)" in texts[Path("index.md")]
+
+
+def test_llms_txt_lists_every_page_with_a_line_about_it(built):
+    text = (built / "llms.txt").read_text("utf-8")
+    entries = re.findall(r"^- \[([^\n]+?)\]\(([^)]+)\)(?:: (.+))?$", text, re.MULTILINE)
+    pages = {str(page.relative_to(built)) for page in built.rglob("*.md")} - {"index.md"}
+
+    assert re.match(r"# Outlast\n\n> [^\n]+\n\n## Learn\n\n- \[", text)
+    assert text.count("\n- ") == len(entries)
+    assert sorted(target for _, target, _ in entries) == sorted(pages)
+    assert [target for title, target, about in entries if not title or not about] == []
+    assert text.index("tutorial/your-first-worker.md") < text.index("## Optional") < text.index("decisions/0001")
+
+
+def test_the_search_works_from_disk_without_a_server(built):
+    """A browser lets a page from disk run scripts beside it, and read nothing."""
+    page = (built / "search.html").read_text("utf-8")
+
+    assert '<script src="searchindex.js"' in page
+    assert (built / "searchindex.js").read_text("utf-8").startswith("Search.setIndex(")
+
+
+@pytest.mark.needs("chromium")
+def test_the_search_finds_pages_in_a_browser_without_a_server(built):
+    complaints = []
+    with launched() as browser:
+        page = browser.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(request.url))
+        page.goto((built / "index.html").as_uri())
+        box = page.locator("input[name=q]").first
+        box.fill("breaker")
+        box.press("Enter")
+        page.get_by_text("Search finished").wait_for()
+        found = page.locator("#search-results li a")
+        titles = found.all_inner_texts()
+        found.get_by_text("Protect a resource", exact=True).click()
+        page.get_by_role("heading", name="Protect a resource").wait_for()
+
+    assert "Protect a resource" in titles[:5]
+    assert not titles[0].startswith("0")  # a decision explains less than a guide
+    assert complaints == []
 
 
 def test_every_page_is_reached_from_the_first(built):

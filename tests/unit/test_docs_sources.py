@@ -63,7 +63,9 @@ class TestMethods:
     def test_of_what_an_app_gives(self, title, kind):
         methods = {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
 
-        assert set(re.findall(r"^\| `(\w+)\(", _section(title), re.MULTILINE)) == methods
+        cells = " ".join(re.findall(r"^\| (`.+?) \|", _section(title), re.MULTILINE))
+
+        assert set(re.findall(r"`(?:await )?(\w+)\(", cells)) == methods
 
     def test_what_narrows_a_list(self):
         line = re.search(r"^\| `list\(.*$", PAGE, re.MULTILINE)[0]
@@ -117,13 +119,9 @@ class TestWords:
         assert _names(table) == [str(each) for each in AlertKind]
 
     def test_events(self):
-        section = _section("Events")
         own = ("CooledDown", "CycleEnded", "SourceChanged")
 
-        assert _names(section) == [name for name in outlast.events.__all__ if name in own]
-        for name in own:
-            row = next(line for line in section.splitlines() if line.startswith(f"| `{name}`"))
-            assert re.findall(r"`(\w+)`", row.split("|")[3]) == list(getattr(outlast.events, name).__dataclass_fields__)
+        assert re.findall(r"`(\w+)`", _section("Events")) == [name for name in outlast.events.__all__ if name in own]
 
 
 class TestNumbers:

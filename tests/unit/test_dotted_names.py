@@ -22,6 +22,9 @@ NOT_MODULES = frozenset(
         "outlast.caller",
         "outlast.nonce",
         "outlast.prefix",
+        # keys in the context of a command
+        "outlast.command",
+        "outlast.wide",
         # names of span events, and of the logger of alerts
         "outlast.attempt_failed",
         "outlast.gave_up",

@@ -20,6 +20,7 @@ from outlast.classify.libraries import urllib3
 
 # By module and name, in the order of the patterns: texts that must match, texts that must not; separated by " | ".
 TEXTS: dict[str, list[tuple[str, str]]] = {
+    "heuristics._POSTGRES_STATE": [("40P01 | 57P03 | 0LP01", "40001 | 4P001 | P0001")],
     "vendor_codes.MQTT_TEXTS": [
         (
             "Connection Refused: bad user name or password. | Connection Refused: not authorised. | Access denied by ACL.",

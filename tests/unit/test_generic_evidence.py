@@ -337,10 +337,21 @@ def test_attributes_for_reasons(attributes, expected):
     assert verdict(MadeUpError(**attributes)) == expected
 
 
-def test_a_sqlstate_as_the_code_of_a_database_error():
-    error = named("OperationalError")("x")
-    error.code = "40001"
-    assert verdict(error) == ("database_busy", True)
+@pytest.mark.parametrize(
+    ("name", "state", "expected"),
+    [
+        ("OperationalError", "40001", ("database_busy", True)),
+        ("PostgresError", "40001", ("database_busy", True)),
+        ("PostgresError", "23505", ("integrity", False)),
+        ("QueryError", "40P01", ("database_busy", True)),
+        ("QueryError", "28P01", ("authentication", False)),
+        ("QueryError", "40001", ("unknown", False)),
+    ],
+)
+def test_a_sqlstate_as_the_code_of_a_database_error(name, state, expected):
+    error = named(name)("x")
+    error.code = state
+    assert verdict(error) == expected
 
 
 @pytest.mark.parametrize(

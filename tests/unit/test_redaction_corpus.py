@@ -95,6 +95,13 @@ def test_every_token_is_masked_without_a_word_beside_it():
     assert [value for value in values if leaks(f"GET https://example.com/x?page={quote(value)} failed", value)] == []
 
 
+@pytest.mark.parametrize("line_break", ["\n", "\\n", "\\\\n"])
+def test_what_follows_an_inserted_row_stays(line_break):
+    after = f"{line_break}the row (7) was refused"
+    shown = redact(f"INSERT INTO users (name, password) VALUES ('bob', 'S3cr3tV4lue9'){after}")
+    assert shown == f"INSERT INTO users (name, password) VALUES ***{after}"
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_text_without_a_secret_stays(place):
     texts = [place(text) for text in (*SOURCE_LINES.strip().splitlines(), *read_texts("texts_without_secrets.txt"))]

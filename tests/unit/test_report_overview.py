@@ -51,7 +51,7 @@ def group(name="fetch_page", category="rate_limit", text="HTTP 429", subject="f1
 def test_changes_with_the_same_sentence_share_a_line_with_the_newest_time():
     runs = [Change(before(n), "run", f"r{n}", "nightly", "running", "done 0", "") for n in (9, 2, 5)]
     (line,) = recent_changes(pulse(changes=tuple(runs)))
-    assert (line.times, line.at, line.params) == (3, before(2), {"run": "r2"})
+    assert (line.times, line.at, line.params) == (3, before(2), {"run_id": "r2"})
 
 
 HEADLINES = [

@@ -109,7 +109,8 @@ def test_rows_are_read_by_position_so_columns_are_in_the_order_of_the_fields(sta
             columns = re.sub(
                 r"(CASE .*? END|json_extract\(.*?\)|substring\(.*?\)::bigint) AS ", "", text, flags=re.DOTALL
             )
-            assert columns.removeprefix("SELECT ").partition("FROM")[0].replace(",", " ").split() == list(row._fields)
+            names = columns.removeprefix("SELECT ").partition("FROM")[0].replace(",", " ").split()
+            assert [{"which": "filters"}.get(name, name) for name in names] == list(row._fields)
 
 
 class TestAFile:

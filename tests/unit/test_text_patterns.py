@@ -321,8 +321,15 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("The code is wrong. Please try again.", "an error went unnoticed", "wait and see"),
         ),
         (
-            ("No cluster leader", "leader is not available", "no healthy upstream", "not enough in-sync replicas"),
-            ("no leader was named", "a leader of the team", "enough replicas"),
+            (
+                *("No cluster leader", "leader is not available", "no healthy upstream", "not enough in-sync replicas"),
+                *(
+                    "This server is not the leader for that topic-partition",
+                    "etcdserver: leader changed",
+                    "no primary available for writes",
+                ),
+            ),
+            ("no leader was named", "she is not the leader of the team", "enough replicas", "no primary key"),
         ),
         (
             ("maximum connections exceeded", "No nodes available to run query"),
@@ -422,7 +429,7 @@ STATUSES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ),
     (
         ("503 Service Unavailable", "429 too many requests"),
-        ("404 pages", "port 5030 not found", "v4.404 not found"),
+        ("404 pages", "port 5030 not found", "v4.404 not found", "row 429: too many columns"),
     ),
     (("404", " 503 "), ("404 x", "4040", "303")),
 ]

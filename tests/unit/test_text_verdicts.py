@@ -208,6 +208,7 @@ def test_a_rule_that_quotes_a_text_shows_no_secret(secret: str, text: str) -> No
         ("acme.BadGatewayTimeoutError", C.API_TEMPORARY),
         ("acme.UnknownConnectionError", C.NETWORK),
         ("acme.LeaderNotAvailable", C.API_TEMPORARY),
+        ("acme.NotLeaderForPartitionError", C.API_TEMPORARY),
         ("acme.ServiceNotAvailableError", C.API_TEMPORARY),
     ],
 )

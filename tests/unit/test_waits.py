@@ -130,6 +130,8 @@ class LimitedError(Exception):
         ({"retry_after_ms": 1500}, 1.5),
         ({"backoff": 15}, 15),
         ({"retry_after": None, "backoff": 15}, 15),
+        ({"body": {"message": "slow down", "retry_after": 64.57}}, 64.57),
+        ({"body": {"error": {"retryDelay": "34s"}}}, 34),
     ],
 )
 def test_a_wait_in_an_attribute(attributes, seconds):

@@ -50,7 +50,7 @@ def test_all_is_well(app, site, tmp_path):
     assert answer["store"] == f"sqlite:///{tmp_path / 'outlast.db'}"
     assert {"outlast", "python", "sqlite"} <= set(answer["versions"])
     page = site.get("/health-checks").text
-    assert "All is well" in page
+    assert "All checks pass." in page
     assert "the log only" in page
 
 
@@ -62,7 +62,7 @@ def test_tasks_wait_and_nobody_takes_them(app, site):
     call.enqueue()
     state, found = checks(site)
     assert (state, found["workers"]) == ("degraded", ("degraded", "no worker is alive, and tasks wait"))
-    assert "needs attention" in site.get("/health-checks").text
+    assert "At least one check is degraded." in site.get("/health-checks").text
 
 
 def test_workers_that_are_alive_and_one_that_is_silent(app, site):

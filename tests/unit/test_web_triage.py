@@ -396,7 +396,7 @@ def test_what_was_asked_for_stands_with_what_it_is_about(world):
     world.app.store.audit("ada", "discard_dead_letter", f"dead_letter:{again}", {}, "<i>useless</i>")
     page = world.get(f"/dead-letters/{again}")
     assert "&lt;i&gt;useless&lt;/i&gt;" in page
-    assert world.json(f"/dead-letters/{again}")["by_hand"][0]["action"] == "discard dead letter"
+    assert world.json(f"/dead-letters/{again}")["by_hand"][0]["action"] == "discard_dead_letter"
     assert "Replayed before" in page
 
 

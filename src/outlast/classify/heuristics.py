@@ -49,12 +49,14 @@ _HTTP_STATUSES = frozenset(
 _FAILURE_STATUSES = range(400, 600)
 _MIN_ERRNO = 32  # smaller numbers are too often codes of a library
 _SQLSTATE_LENGTH = 5
+_POSTGRES_STATE = r"[0-9][0-9A-Z]P[0-9]{2}"  # such as 40P01, which no other code looks like
 # Protocol by a word in the names of classes and packages; its three-digit numbers are not HTTP statuses.
 _PROTOCOLS = {
     **dict.fromkeys(("smtp", "lmtp"), "mail"),
     "ftp": "ftp",
     **dict.fromkeys(("amqp", "stomp", "mqtt", "xmpp", "nntp", "sip"), "other"),
     **dict.fromkeys(("databaseerror", "operationalerror", "programmingerror", "interfaceerror"), "other"),
+    **dict.fromkeys(("postgres", "postgresql"), "other"),
 }
 _NAMES_OF_STATUSES = "InternalServerError BadGateway GatewayTime ServiceUnavailable TooManyRequests RateLimit"
 
@@ -133,9 +135,9 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     ),
     (
         Category.API_TEMPORARY,
-        "Unavailable NotAvailable Overloaded ServerError BadGateway ServerBusy Maintenance Temporar Transient TryAgain Retr Down NoResponders",
+        "Unavailable NotAvailable Overloaded ServerError BadGateway ServerBusy Maintenance Temporar Transient TryAgain Retr Down NoResponders Leader",
         "(?<!Permanently)Unavailable|NotAvailable(?:Error|Exception)?$|Overloaded|"
-        "NoResponders|(?:Server|Service|Node|Cluster|Broker|Vault)Down|(?<!By)(?<!SQL)ServerError|BadGateway|ServerBusy|UnderMaintenance|(?<!Non)(?<!Not)(?:Temporar(?:y(?!Dir|File|Table)|ily)|Transient)|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
+        "NoResponders|NotLeader|LeaderChanged|(?:Server|Service|Node|Cluster|Broker|Vault)Down|(?<!By)(?<!SQL)ServerError|BadGateway|ServerBusy|UnderMaintenance|(?<!Non)(?<!Not)(?:Temporar(?:y(?!Dir|File|Table)|ily)|Transient)|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
     ),
     (
         Category.NETWORK,
@@ -302,7 +304,8 @@ def _sqlstate_in(error: BaseException, protocol: str | None) -> str | None:
         state = safe_getattr(error, name)
         if isinstance(state, str) and len(state) == _SQLSTATE_LENGTH and state.isascii() and state.isalnum():
             return state
-    return None
+    code = safe_getattr(error, "code")
+    return code if isinstance(code, str) and compiled(_POSTGRES_STATE).fullmatch(code) else None
 
 
 def _errno_in(error: BaseException) -> int | None:

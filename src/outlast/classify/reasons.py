@@ -10,7 +10,7 @@ from itertools import islice
 
 from outlast.classify.codes import categories_by_name, judge_code
 from outlast.failure import RETRYABLE, Category
-from outlast.patterns import compiled, word_set
+from outlast.patterns import compiled, has_word, word_set
 
 _C = Category
 
@@ -107,23 +107,9 @@ _TEMPORARY_WITH_4XX = word_set(
 _EXACT = {"REQUEST_LIMIT_EXCEEDED": _C.QUOTA_EXHAUSTED}  # requests of a day; AWS means a rate by RequestLimitExceeded
 
 # These repeat a status in words, so they say nothing more than the status does.
-_STATUS_NAMES = frozenset(
-    [
-        "badrequest",
-        "unauthorized",
-        "paymentrequired",
-        "forbidden",
-        "notfound",
-        "methodnotallowed",
-        "conflict",
-        "gone",
-        "unprocessableentity",
-        "toomanyrequests",
-        "internalservererror",
-        "serviceunavailable",
-        "badgateway",
-        "gatewaytimeout",
-    ]
+_STATUS_NAMES = word_set(
+    "badrequest unauthorized paymentrequired forbidden notfound methodnotallowed conflict gone "
+    "unprocessableentity toomanyrequests internalservererror serviceunavailable badgateway gatewaytimeout"
 )
 _REFUSALS = frozenset({"accessdenied", "permissiondenied", "permissionerror"})  # a 403 in words: credentials decide
 _LONGEST_REASON = 100
@@ -174,22 +160,8 @@ def _is_more_specific(category: Category, plain: str, status: int) -> bool:
     return status not in {401, 402, 404, 407, 410}
 
 
-_CONTAINERS = frozenset(
-    [
-        "error",
-        "errors",
-        "fault",
-        "faults",
-        "detail",
-        "details",
-        "extensions",
-        "root_cause",
-        "exception",
-        "Error",
-        "Errors",
-        "Fault",
-        "Response",
-    ]
+_CONTAINERS = word_set(
+    "error errors fault faults detail details extensions root_cause exception Error Errors Fault Response"
 )
 _FIELDS = (
     ("reason",),
@@ -271,7 +243,7 @@ def _nodes_in(body: object) -> "list[dict[object, object]]":
 
 
 def text_in(body: object) -> str:
-    """Return the texts in a decoded body, up to a limit; the objects in it are not asked for theirs."""
+    """Return the texts and the named waits in a decoded body, up to a limit; no object is asked for its text."""
     texts: list[str] = []
     waiting, size = [body], 0
     for each in waiting:
@@ -281,7 +253,16 @@ def text_in(body: object) -> str:
             texts.append(each[:_TEXT_LIMIT])
             size += len(each)
         elif isinstance(each, dict):
-            waiting.extend(list(each.values())[:_NODE_LIMIT])
+            fields = list(islice(each.items(), _NODE_LIMIT))
+            waiting.extend(value for _, value in fields)
+            texts.extend(f'"{name}": {value}' for name, value in fields if _is_wait(name, value))
         elif isinstance(each, list | tuple):
             waiting.extend(each[:_NODE_LIMIT])
     return " ".join(texts)[:_TEXT_LIMIT]
+
+
+def _is_wait(name: object, value: object) -> bool:
+    """Return whether a field says how long to wait; without its name, the number would say nothing."""
+    if not isinstance(name, str) or not has_word(name[:_LONGEST_REASON].lower(), "retry backoff"):
+        return False
+    return type(value) in {int, float} or (isinstance(value, str) and len(value) <= _LONGEST_REASON)

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from itertools import islice
 
 from outlast.failure import Evidence, Origin
+from outlast.patterns import word_set
 
 TYPE_CHECKING = False
 
@@ -76,23 +77,10 @@ def drop_interrupts() -> None:
     _held_interrupts.set([])
 
 
-_CREDENTIAL_HEADERS = frozenset(
-    {
-        "authorization",
-        "proxy-authorization",
-        "cookie",
-        "x-api-key",
-        "api-key",
-        "apikey",
-        "x-auth-token",
-        "x-access-token",
-        "x-amz-security-token",
-        "x-goog-api-key",
-        "x-rapidapi-key",
-        "x-functions-key",
-        "ocp-apim-subscription-key",
-        "private-token",
-    }
+_CREDENTIAL_HEADERS = word_set(
+    "authorization proxy-authorization cookie x-api-key api-key apikey x-auth-token x-access-token "
+    "x-amz-security-token x-goog-api-key x-rapidapi-key x-functions-key x-shopify-access-token "
+    "ocp-apim-subscription-key private-token"
 )
 TEXT_LIMIT = 2048
 """Characters of a message that are read; the important part is at the start."""

@@ -132,7 +132,7 @@ PHRASES: dict[Category, dict[str, str]] = {
         "backend gateway maintenance overloaded": r"bad gateway|gateway time-?out|backend error|overloaded(?<!no matching overloaded)(?! (?:function|method|operator|constructor|signature|variant))|under maintenance",
         "try": r"(?=(?:re)?try )(?<!not )(?<!never )(?<!and )(?:(?:re)?try(?: your request)?(?: again)? (?:later|soon|shortly|(?:in|after) (?:an?|some|\d[\w.]*))|retry (?:your|the|this) (?:request|operation|transaction))",
         "went error wait": r"(?:something went wrong|(?:unexpected|unknown|internal) error|wait\b[\w ]{0,20} and)[\w ]{0,20}[.,:;!-]{0,2} (?:please )?(?:try again|retry)",
-        "leader healthy replicas": r"no cluster leader|leader (?:is )?not (?:yet )?available|no healthy (?:upstream|backend|host|node)s?|not enough (?:[\w-]+ )?replicas",
+        "leader primary healthy replicas": r"no cluster leader|leader (?:is )?not (?:yet )?available|not (?:the )?leader (?:for|of) (?:that |this |the )?[\w-]*partition|leader changed|no primary (?:is )?available|no healthy (?:upstream|backend|host|node)s?|not enough (?:[\w-]+ )?replicas",
         "available connections": r"maximum connections exceeded|no (?:servers?|nodes?|workers?|brokers?|replicas?|backends?|responders?) (?:is |are )?available",
         "server temporary unavailable": r"(?<!not a )temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
         "しばらく エラー メンテナンス中 一時的 混み合って": "一時的(?:に|な)(?:利用|使用|アクセス|エラー|障害|接続|サービス)|メンテナンス中|(?:サーバー|サーバ|内部)(?:の)?エラー|混み合って|しばらく(?:して|経って|待って|時間|お待ち)",
@@ -176,7 +176,7 @@ STATUS_PATTERNS: dict[str, str] = {
     r"(?=\s*(?:\Z|[.,;:!)\]'\"]|\b(?:from|for|when|while|on|at|status|response|error)\b))",
     # 503 Service Unavailable, 404 not found, 429 too many
     "error bad unauthori required forbidden found allowed acceptable request conflict gone precondition payload unsupported unprocessable locked early many "
-    "internal implemented service gateway version": r"(?<![\w./:-])(?P<phrased>[45]\d\d)\b[ :,-]{1,3}(?:client error|server error|bad (?:request|gateway)|unauthori[sz]ed|payment required|"
+    "internal implemented service gateway version": r"(?<![\w./:-])(?<!row )(?<!line )(?<!record )(?<!column )(?P<phrased>[45]\d\d)\b[ :,-]{1,3}(?:client error|server error|bad (?:request|gateway)|unauthori[sz]ed|payment required|"
     r"forbidden|not found|method not allowed|not acceptable|request time-?out|conflict|gone|precondition failed|payload too large|"
     r"unsupported media type|unprocessable|locked|too early|too many|internal server|not implemented|service (?:temporarily )?unavailable|"
     r"gateway time-?out|http version)",

@@ -17,7 +17,7 @@ _HELP_LINES = {
     "tasks": "List tasks, cancel them, or make them due now.",
     "dlq": "List, edit, replay or discard dead letters.",
     "periodic": "Pause and resume periodic tasks, or run them now.",
-    "mark": "Mark a deploy on the charts of the dashboard.",
+    "mark": "Mark events on the charts of the dashboard.",
     "queues": "List, pause and resume queues.",
     "cooldowns": "Start and end the cooldowns of resources.",
     "breakers": "Open and close breakers in all processes.",

@@ -218,7 +218,7 @@ def _warn_unknown_profile(app: "App", profile: str) -> None:
 
 
 _HISTORY_ROWS = 20
-_SOURCE = Parameter("source_id", SOURCE, "The id or the URL of the source.")
+_SOURCE = Parameter("source_id", SOURCE, "The id or the URL of the source.", required=True)
 
 
 @click.group()

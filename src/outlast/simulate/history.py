@@ -45,7 +45,6 @@ _MIN_LIMIT_ERROR, _MAX_LIMIT_ERROR = 0.02, 0.2
 _RUNS = 3  # of each reading
 _LUCKY, _NEAREST, _UNLUCKY = "lucky", "nearest", "unlucky"
 _ENDED = {Status.DONE, Status.FAILED, Status.DISCARDED}
-_REPORT_EVERY = 10_000  # tasks
 
 
 class RecordReader(Protocol):

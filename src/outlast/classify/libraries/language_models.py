@@ -14,7 +14,8 @@ CODES = categories_by_name(
         _C.QUOTA_EXHAUSTED: (
             "insufficient_quota billing_hard_limit_reached billing_not_active billing_error quota_exceeded "
             "enforced_spend_limit_reached storage_quota_exceeded org_member_limit_exceeded org_api_key_limit_exceeded "
-            "workspace_api_key_limit_exceeded workspace_member_limit_exceeded"
+            "workspace_api_key_limit_exceeded workspace_member_limit_exceeded credit_balance_exhausted "
+            "organization_spend_limit_exceeded project_spend_limit_exceeded organization_usage_limit_exceeded"
         ),
         _C.RATE_LIMIT: "rate_limit_exceeded rate_limit_error ramp_limit_exceeded slow_down tokens_exceeded",
         _C.API_TEMPORARY: (
