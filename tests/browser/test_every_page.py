@@ -115,6 +115,6 @@ def test_a_phone_can_open_the_menu(house, windows):
     page = windows.page(house, "/", width=PHONE)
     link = page.get_by_role("navigation", name="Pages").get_by_role("link", name="Dead letters")
     assert not link.is_visible()
-    page.get_by_text("Menu", exact=True).click()
+    page.get_by_label("Show the menu").check()
     link.click()
     page.wait_for_url(f"**{PATHS['dead_letters']}")

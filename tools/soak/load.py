@@ -92,7 +92,7 @@ class Load(threading.Thread):
     def replay_fixable(self) -> None:
         """Have all that can succeed now run again; a canary that met a shut gate is one of them."""
         for reason in ("permanent", "canary"):
-            self.insist("replay", partial(self._app.dead_letters.replay, task_type="fixable", reason=reason))
+            self.insist("replay", partial(self._app.dead_letters.replay, task="fixable", reason=reason))
 
     def insist(self, what: str, action: Callable[[], object], seconds: float = 60.0) -> None:
         """Do something that has to succeed, as soon as the store lets us."""
@@ -172,7 +172,7 @@ class Load(threading.Thread):
         self._fresh += self._add("never", 3, delay=3600)
 
     def _cancel_fresh(self) -> None:
-        waiting = [row.id for row in self._app.tasks.list(task_type="never", limit=1000) if row.status == "QUEUED"]
+        waiting = [row.id for row in self._app.tasks.list(task="never", limit=1000) if row.status == "QUEUED"]
         self.cancelled.update(self._app.tasks.cancel(*waiting) if waiting else ())
 
     def _cancel_some(self) -> None:
@@ -181,14 +181,14 @@ class Load(threading.Thread):
         self.cancelled.update(self._app.tasks.cancel(*chosen) if chosen else ())
 
     def _replay(self) -> None:
-        self._app.dead_letters.replay(task_type="fixable", limit=50, why="soak")
+        self._app.dead_letters.replay(task="fixable", limit=50, why="soak")
 
     def _canary(self) -> None:
         if not self._app.dead_letters.replays(running=True):
-            self._app.dead_letters.replay_later(task_type="fixable", limit=100, why="soak")
+            self._app.dead_letters.replay_later(task="fixable", limit=100, why="soak")
 
     def _discard(self) -> None:
-        self._app.dead_letters.discard(task_type="broken", limit=5, why="soak")
+        self._app.dead_letters.discard(task="broken", limit=5, why="soak")
 
     def _gate(self) -> None:
         gate = self._folder / f"gate-{self._chance.randrange(_GATES)}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence  # noqa: TC003  # the class has a method called list
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from outlast.errors import ConfigError
 from outlast.ports.rows import Attempt, Cooldown, QueueRow, Status, Task, TaskFilter, WorkerRow
@@ -46,12 +46,18 @@ class TaskReader:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def list(self, **which: Any) -> list[Task]:
-        """Return tasks, newest first, filtered by ``status``, ``queue``, ``task``, ``before`` and ``limit``."""
-        status = which.get("status")
-        if status is not None:
-            which["status"] = enum_member(Status, status)
-        return self._store.find(TaskFilter(task_type=which.pop("task", None), **which))
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[Task]:
+        """Return tasks, newest first. ``before`` is the id of the last task of the previous page."""
+        wanted = None if status is None else enum_member(Status, status)
+        return self._store.find(TaskFilter(wanted, queue, task, before, limit))
 
     def show(self, number: int) -> TaskHistory:
         """Return a task with its history.
