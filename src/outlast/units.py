@@ -61,6 +61,11 @@ def rate_text(rate: float) -> str:
     return f"{rate * _SECONDS[unit]:g}/{unit}"
 
 
+def limit_text(rate: float | None, burst: int) -> str | None:
+    """Return the rate of a limit, with its burst if that is more than one; None for None."""
+    return None if rate is None else f"{rate_text(rate)}{f', burst {burst}' if burst > 1 else ''}"
+
+
 def rate_words(rate: float) -> str:
     """Return a rate per second in words, in the shortest unit in which it is 1 or more: ``30 per minute``."""
     unit = _shortest_unit(rate)

@@ -66,7 +66,7 @@ def test_a_limit_tells_how_much_is_used_and_when_there_is_room(house, windows):
     page = windows.page(house, path_to("waits"))
     for resource in ("shop.test", texts.RESOURCE):
         text = row(page, "Resources with limits", resource).inner_text()
-        assert "36/h, 5 at once" in text
+        assert "36/h, burst 5" in text
         assert "0 of 3" in text, "what is not running holds no slot"
         assert "30/m" in text
 

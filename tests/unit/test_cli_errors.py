@@ -10,6 +10,7 @@ from cli_world import make_world  # noqa: F401  # a fixture
 from outlast.cli import cli
 
 NEEDED = {
+    "simulate": ["--history", "2026-11-10..2026-11-11"],
     "completion": ["bash"], "dlq ack": ["f"], "dlq discard": ["1"], "dlq edit": ["1", "--set", "a=1", "--why", "x"],
     "dlq note": ["f", "x"], "dlq reopen": ["f"], "dlq replay": ["1"], "dlq replays resume": ["1"],
     "dlq replays show": ["1"], "dlq replays stop": ["1"], "dlq show": ["1"], "dlq snooze": ["f", "--for", "1h"],

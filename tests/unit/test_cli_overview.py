@@ -97,7 +97,7 @@ class TestQueues:
         world.enqueue("mail", "to=me")
         assert world.run("queues", "pause", "mail", "later", "--new").stdout == (
             "queue mail is paused: running tasks continue\n"
-            "queue later is paused; it has no tasks yet: running tasks continue\n"
+            "queue later is paused: it has no tasks yet\n"
         )
         world.drain()
         assert not (world.folder / "mailed").exists()

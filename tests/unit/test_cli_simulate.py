@@ -74,6 +74,20 @@ def test_a_comparison(scene):
     assert any(row["best"] for row in rows)
 
 
+def test_policies_of_the_same_name_are_compared_under_the_names_that_were_given(scene):
+    (scene.folder / "mine.toml").write_text("[policies.worker]\nmax_attempts = 9\n")
+    rows = scene.json(*SMALL, "--compare", "worker", "mine.toml", "etl")["policies"]
+
+    assert [row["policy"] for row in rows] == ["worker", "mine.toml", "etl"]
+
+
+def test_the_duration_of_a_file_stays_with_an_outage(scene):
+    (scene.folder / "long.toml").write_text('rate = "1/s"\nduration = "2h"\narrivals = "constant"\n')
+    data = scene.json("simulate", "--scenario", "long.toml", "--down", "1m", "--runs", 1)
+
+    assert data["figures"]["work"]["median"] == 7200
+
+
 def test_a_sweep(scene):
     rows = scene.json(*SMALL, "--sweep", "max_attempts=2..4", "base_delay=0.5,10", "jitter=none,full", "--json")[
         "policies"
@@ -92,11 +106,18 @@ def test_a_chart_is_written(scene):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--rate", "often"], "rate is 'often'; give a number per second"),
+        (["--rate", "often"], "--rate is 'often'; give a number per second"),
+        (["--down", "abc"], "--down is 'abc'; give seconds"),
+        (["--workers", "0"], "--workers is '0'; give a whole number"),
+        (["--errors", "200%"], "--errors is '200%'; give a share"),
         (["--policy", "hopeful"], "policy 'hopeful' does not exist; choose one of"),
         (["--policy", "new.toml:old"], "does not name a policy of the file; choose from: new.toml:patient"),
-        (["worker"], "'worker' is not expected; give --compare POLICY"),
-        (["--compare", "worker"], "--compare has 1 policies; give two or more"),
+        (["worker"], "'worker' is not expected; add --compare or --sweep"),
+        (["--compare", "worker"], "--compare has too few different policies: 1; give two or more"),
+        (["--compare", "worker", "worker"], "--compare has too few different policies: 1; give two or more"),
+        (["--compare", "worker", "etl", "--svg", "x.svg"], "--svg draws one simulation"),
+        (["--history", "2026-11-10..2026-11-11", "--down", "1m"], "of the other options, give only --policy"),
+        (["--history", "2026-11-10..2026-11-11", "--sweep", "max_attempts=1,2"], "give only --policy"),
         (["--sweep", "max_attempts=many"], "is not a setting with values; give SETTING=2..8"),
         (["--sweep"], "--sweep has no settings; give some"),
         (["--scenario", "gone.toml"], "gone.toml: cannot be read"),

@@ -85,6 +85,11 @@ class TestOneRowMore:
         assert "How many coats." in help_text
         assert "outlast things paint door --coats 2" in help_text
 
+    def test_a_subject_that_is_not_valid_is_refused_before_the_first_change(self, app, added):
+        done = run(app, "door", "glass", "x" * 21, "wall")
+        assert (done.exit_code, "thing has 21 characters" in done.output) == (2, True)
+        assert app.store.audits() == []
+
     def test_the_page_and_its_form(self, app, added):
         access = TokenAccess(Tokens())
         site = build_site(app, access, operations=added)

@@ -1,10 +1,12 @@
 """Simulations: small cases recomputed by hand, decisions as in the real loop, the laws of budgets, and comparisons."""
 
+import itertools
 import json
 import math
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from random import Random
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 import outlast
 from outlast import OtherSide, Phase, Scenario
-from outlast.errors import ConfigError
+from outlast.errors import BreakerOpenError, ConfigError, RetryableError
 from outlast.failure import Category
 from outlast.simulate import compare, sweep
 from outlast.simulate.engine import ScriptedSide, SimulationEngine
@@ -132,6 +134,7 @@ class _Script:
             raise answer.error
 
 
+NUMBERS = itertools.count()
 KINDS = st.lists(st.sampled_from(["ok", "down", "error", "full", "limited"]), min_size=1, max_size=12)
 POLICIES = st.builds(
     outlast.RetryPolicy,
@@ -165,6 +168,49 @@ def test_the_simulator_decides_as_the_real_loop(kinds, policy, chance):
     assert len(real.left) == len(simulated.left)
     assert run.ended == pytest.approx(sum(waits))
     assert set(run.failed) == ({reason} if reason else set())
+
+
+PROTECTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "breaker": st.builds(
+            outlast.BreakerSettings, consecutive=st.integers(1, 4), open_for=st.sampled_from([5.0, 40.0, 120.0])
+        ),
+        "budget": st.builds(outlast.Budget, st.integers(1, 4), st.sampled_from([0.0, 0.01, 0.1])),
+    },
+)
+EVERY = 30.0  # seconds from one call to the next; all retries of a call take less
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(KINDS, min_size=2, max_size=8), st.integers(1, 4), PROTECTIONS)
+def test_breaker_and_budget_refuse_as_in_the_real_loop(calls, attempts, protections):
+    """Several calls of one resource, one after the other, with everything that a simulated process keeps of them."""
+    kinds = [kind for call in calls for kind in call]
+    real, simulated, name = _Script(kinds), _Script(kinds), f"shop {next(NUMBERS)}"
+    budget = protections.get("budget")
+    own = {"budget": outlast.Budget(budget.capacity, budget.per_second)} if budget else {}
+    outlast.resource(name, **protections | own)
+    policy = fixed(attempts, 0.5, resource=name, retry_on=(RetryableError, OSError))
+    reasons, refused = [], 0
+    with fake_clock() as clock:
+        start = clock.now()
+        for number in range(len(calls)):
+            clock.advance(start + number * EVERY - clock.now())
+            try:
+                outlast.call(real.function, policy=policy)
+            except Exception as error:
+                refused += isinstance(error, BreakerOpenError)
+                report = outlast.report_of(error)
+                reasons.append(None if report is None else report.reason)
+
+    arrivals = iter([(number * EVERY, None) for number in range(len(calls))])
+    run = SimulationEngine(policy, Scenario(place="call", **protections), simulated, arrivals, Random(0)).run()
+
+    assert len(real.left) == len(simulated.left)
+    assert run.dead_letters == len(reasons)
+    assert run.refused == refused
+    assert run.failed == Counter(reasons)
 
 
 class TestLaws:
@@ -284,6 +330,16 @@ class TestSettings:
     def test_a_sweep_that_is_too_large(self):
         with pytest.raises(ConfigError, match="201 policies; at most 200"):
             sweep(fixed(2), {"max_attempts": range(1, 202)})
+
+    def test_values_of_other_types(self):
+        with pytest.raises(ConfigError, match="policy is None; give a RetryPolicy"):
+            outlast.simulate(None)
+        with pytest.raises(ConfigError, match=r"scenario is \{'rate': 1\}; give a Scenario"):
+            outlast.simulate("worker", {"rate": 1})
+        with pytest.raises(ConfigError, match=r"breaker is \{\}; give a table: \[breaker\], or a BreakerSettings"):
+            Scenario(breaker={})
+        with pytest.raises(ConfigError, match="phases has 'x'; give values of the class Phase"):
+            OtherSide(phases=["x"])
 
     def test_runs(self):
         with pytest.raises(ConfigError, match="runs is 0; give a whole number"):

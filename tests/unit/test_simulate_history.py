@@ -117,6 +117,26 @@ def test_only_the_range_is_read():
     assert "begins within the range" in " ".join(replay_history(Pages(outage()), SAME, at(-1), at(1)).notes)
 
 
+def test_a_store_that_holds_older_tasks_is_complete():
+    """Also if they are on the same page as those of the range."""
+    tasks = [recorded(0, Status.DONE, 0, created_at=at(-1000)), *outage()]
+    assert replay_history(Pages(tasks), SAME, at(-1), at(1)).notes == ()
+
+
+def test_a_range_without_tasks():
+    assert replay_history(Pages(outage()), SAME, at(5), at(6)).notes == ("no tasks were enqueued in this range",)
+
+
+def test_a_cancelled_task_and_one_that_never_started_are_no_dead_letters():
+    cancelled = recorded(91, Status.CANCELLED, 3, started_at=None)
+    expired = recorded(92, Status.FAILED, 3, started_at=None)
+    found = replay_tasks([*outage(), cancelled, expired], SAME)
+
+    assert found.recorded.dead_letters == found.dead_letters.median == 0
+    (note,) = found.notes
+    assert note.startswith("2 tasks are left out")
+
+
 def test_an_empty_history():
     found = replay_tasks([], SAME)
 

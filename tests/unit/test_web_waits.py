@@ -253,7 +253,7 @@ class TestLimits:
         assert (row["running"], row["tasks"], row["retries_until"]) == (0, 3, None)
         assert row["next_start"] < row["waiting_until"]
         page = site.get("/waits").text
-        for words in ("6/m, 2 at once", "0 of 4", "30/m", "Resources with limits"):
+        for words in ("6/m, burst 2", "0 of 4", "30/m", "Resources with limits"):
             assert words in page
 
     def test_secrets_are_masked_and_a_page_shows_a_part(self, app, site):

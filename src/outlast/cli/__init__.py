@@ -38,11 +38,7 @@ _SHARED_MODULES = {
     "enqueue": "tasks",
     "limits": "queues",
     "move": "db",
-    "cooldowns": "operations",
-    "breakers": "operations",
-    "audit": "operations",
-    "periodic": "operations",
-    "mark": "operations",
+    **dict.fromkeys(("cooldowns", "breakers", "audit", "periodic", "mark"), "operations"),
 }  # of commands beside another one
 _COMMANDS = {
     name: (f"outlast.cli.{_SHARED_MODULES.get(name, name)}:{name}", line) for name, line in _HELP_LINES.items()

@@ -64,13 +64,7 @@ def list_options(
         default: How many rows are listed by default.
         json_flag: The option ``--json``, if it is not a list of rows.
     """
-    wide = click.option(
-        "--wide",
-        is_flag=True,
-        expose_value=False,
-        callback=_set_wide,
-        help="Cut no column.",
-    )
+    wide = click.option("--wide", is_flag=True, expose_value=False, callback=_set_wide, help="Cut no column.")
     limit = option("--limit", "N", f"{what} at most.", type=ROW_LIMIT, default=default)
     return lambda command: (limit if what else lambda same: same)(wide(json_flag(command)))
 

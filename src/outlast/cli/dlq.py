@@ -256,12 +256,7 @@ def replay(  # noqa: PLR0913  # its options
         if selection.criteria and not selection.count(app):
             raise CommandError(*_empty_text(selection.criteria, "list"))
         started = app.dead_letters.replay_later(
-            canary=canary,
-            rate=rate,
-            max_failures=max_failures,
-            why=why,
-            **selection.arguments,
-            limit=selection.limit,
+            canary=canary, rate=rate, max_failures=max_failures, why=why, **selection.arguments, limit=selection.limit
         )
         follow_replay(app, started, wait=wait, as_json=as_json)
     else:
@@ -277,13 +272,7 @@ def replay(  # noqa: PLR0913  # its options
 @flag("--yes", "Do not ask for confirmation.")
 @json_counts_option
 def discard(  # its options
-    app: "App",
-    *,
-    selection: _Selection,
-    why: str,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    app: "App", *, selection: _Selection, why: str, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     """Delete dead letters.
 

@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import (
-    flag,
-    id_argument,
-    json_option,
-    list_options,
-    next_command,
-    with_app,
-)
+from outlast.cli.app_options import flag, id_argument, json_option, list_options, next_command, with_app
 from outlast.cli.errors import EXIT_FAILED, exit_failed
 from outlast.cli.formats import exact_time, relative_time
 from outlast.cli.operations import add_operations, why_option

@@ -34,44 +34,13 @@ if TYPE_CHECKING:
     from outlast.report.classification import Suggestion
 
 
-_STDLIB_MODULES = frozenset(
-    [
-        "asyncio",
-        "asyncio.exceptions",
-        "binascii",
-        "concurrent.futures",
-        "concurrent.futures.process",
-        "configparser",
-        "csv",
-        "decimal",
-        "email.errors",
-        "ftplib",
-        "gzip",
-        "http.client",
-        "imaplib",
-        "json",
-        "json.decoder",
-        "lzma",
-        "multiprocessing",
-        "pickle",
-        "poplib",
-        "queue",
-        "shutil",
-        "smtplib",
-        "socket",
-        "sqlite3",
-        "ssl",
-        "struct",
-        "subprocess",
-        "tarfile",
-        "tomllib",
-        "urllib.error",
-        "xml.etree.ElementTree",
-        "xml.parsers.expat",
-        "zipfile",
-        "zlib",
-    ]
-)
+_STDLIB_MODULES = frozenset([
+    "asyncio", "asyncio.exceptions", "binascii", "concurrent.futures", "concurrent.futures.process", "configparser",
+    "csv", "decimal", "email.errors", "ftplib", "gzip", "http.client", "imaplib", "json", "json.decoder", "lzma",
+    "multiprocessing", "pickle", "poplib", "queue", "shutil", "smtplib", "socket", "sqlite3", "ssl", "struct",
+    "subprocess", "tarfile", "tomllib", "urllib.error", "xml.etree.ElementTree", "xml.parsers.expat", "zipfile",
+    "zlib",
+])  # fmt: skip
 _DOTTED_NAME = re.compile(r"[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)*")
 _ERRNO_PATTERN = re.compile(r"\[Errno (-?\d{1,6})\] ([^:]*)")
 

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,16 +23,7 @@ from outlast.cli.output import (
     row_data,
     table,
 )
-from outlast.operations import (
-    FILTERS,
-    FLAG,
-    SOURCE,
-    WHY,
-    InvalidValueError,
-    Parameter,
-    filter_arguments,
-    parse_values,
-)
+from outlast.operations import FILTERS, FLAG, SOURCE, WHY, InvalidValueError, Parameter, filter_arguments, parse_values
 from outlast.operations.table import OPERATIONS, Operation, perform
 from outlast.queue.audit import SUBJECTS
 
@@ -109,6 +101,9 @@ def operation_command(operation: Operation) -> click.Command:
                 click.confirm(f"{operation.confirm} {shown}:", abort=True, err=True)
             results = [perform(app, operation, shared | each) for each in parsed]
         else:
+            for word in words:  # one that is not valid is refused before the first change
+                with suppress(LookupError):
+                    parse_options(app, [subject], {subject.name: word})
             results = [_perform_one(app, operation, subject, word, shared) for word in words]
         _print_results(results, as_json=as_json)
 
@@ -215,9 +210,9 @@ def audit(app: "App", /, *, limit: int, as_json: bool, **filters: Any) -> None:
         print_text(f"there may be more: --before {found[-1].id}", "dim")
 
 
-@table("ID, WHEN, WHO:20, ACTION, SUBJECT:28, WHY")
+@table("ID, ACTION, SUBJECT:28, WHO:20, WHEN, WHY")
 def _audit_table(row: "AuditEntry") -> Cells:
-    return row.id, relative_time(row.at), row.who, row.action, row.subject, _reason_text(row)
+    return row.id, row.action, row.subject, row.who, relative_time(row.at), _reason_text(row)
 
 
 def _reason_text(entry: "AuditEntry") -> str:

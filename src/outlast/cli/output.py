@@ -45,21 +45,14 @@ _WIDE = 1_000_000  # columns of a terminal without an edge
 _NUMBER_COLUMNS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # right-aligned even if all values are dashes
 _FREE_TEXT = ("unique_key", "resource", "options", "last_error", "error_message", "reason", "traceback", "failure")
 _STYLES = {
-    "RUNNING": "cyan",
-    "PARKED": "yellow",
-    "DONE": "green",
-    "FAILED": "red",
-    "paused": "yellow",
-    "replayed": "green",
-    "conflict": "red",
-    "healthy": "green",
-    "warning": "yellow",
-    "error": "red",
-    "disabled": "red",
-    "probation": "cyan",
-    "failed": "red",
-    "waits": "yellow",
-    "given up": "red",
+    text: style
+    for style, texts in (
+        ("cyan", ("RUNNING", "probation")),
+        ("green", ("DONE", "replayed", "healthy")),
+        ("yellow", ("PARKED", "paused", "warning", "waits")),
+        ("red", ("FAILED", "conflict", "error", "disabled", "failed", "given up")),
+    )
+    for text in texts
 }
 
 

@@ -229,10 +229,7 @@ def _policy_settings(policy: "RetryPolicy") -> JsonObject:
     return {
         "max_attempts": policy.max_attempts,
         "backoff": policy.backoff if isinstance(policy.backoff, str) else None,
-        "base_delay": policy.base_delay,
-        "max_delay": policy.max_delay,
-        "jitter": policy.jitter,
-        "deadline": policy.deadline,
+        **{name: getattr(policy, name) for name in ("base_delay", "max_delay", "jitter", "deadline")},
         "retried": _retry_on_text(policy),
     }
 

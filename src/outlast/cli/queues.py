@@ -8,7 +8,7 @@ from outlast.cli.app_options import list_options, with_app
 from outlast.cli.formats import relative_time
 from outlast.cli.operations import add_operations
 from outlast.cli.output import Cells, mask_secrets, print_list, table
-from outlast.units import rate_text
+from outlast.units import limit_text
 
 if TYPE_CHECKING:
     from outlast.app import App
@@ -71,15 +71,10 @@ def limits(app: "App", *, as_json: bool) -> None:
 def _limits_table(row: "LimitRow") -> Cells:
     return (
         mask_secrets(row.resource),
-        _rate_text(row.rate, row.burst),
+        limit_text(row.rate, row.burst),
         None if row.concurrency is None else f"{row.running} of {row.concurrency}",
-        _rate_text(row.retries, row.retry_burst),
+        limit_text(row.retries, row.retry_burst),
         "now" if row.next_start is None else relative_time(row.next_start),
         relative_time(max(filter(None, (row.waiting_until, row.retries_until)), default=None)),
         relative_time(row.asked_at),
     )
-
-
-def _rate_text(rate: float | None, burst: int) -> str | None:
-    """Return a rate, with its burst if that is more than one."""
-    return None if rate is None else f"{rate_text(rate)}{f', burst {burst}' if burst > 1 else ''}"

@@ -1,5 +1,6 @@
 """``outlast simulate``: what a policy does in an outage, compared with others, or against recorded history."""
 
+from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,8 @@ _OUTAGE_START = 60.0  # seconds of normal work before the outage of --down
 _AFTER_OUTAGE = 300.0  # seconds of work after it, unless --for says otherwise
 _PROGRESS_EVERY = 0.2  # seconds
 _MAX_SWEPT = 1000  # values of one range
+_OPTIONS = {"phases.length": "down", "duration": "for", "processes": "workers"}
+"""Options with another name than the setting that they give."""
 _NUMBERS = {"max_attempts": int, "max_retries": int}
 
 
@@ -93,18 +96,22 @@ def simulate(  # noqa: PLR0913  # the options
     """  # noqa: D301  # click reads the control character, not a backslash
     from outlast.simulate import result  # noqa: PLC0415  # not for --help
 
+    is_compared = compare or sweep
     if compare and sweep:
         raise click.UsageError("give --compare or --sweep, not both; run the command twice")
-    if words and not (compare or sweep):
-        raise click.UsageError(f"{words[0]!r} is not expected; give --compare POLICY... or --sweep SETTING=VALUES...")
+    if words and not is_compared:
+        raise click.UsageError(f"{words[0]!r} is not expected; add --compare or --sweep before it")
+    if svg is not None and (is_compared or history is not None):
+        raise click.UsageError("--svg draws one simulation; leave out --compare, --sweep and --history")
+    if history is not None:
+        others = (is_compared, down, file, *settings.values())
+        _replay_history(name or _DEFAULT_POLICY, history, reference, url, others, seed=seed, as_json=as_json)
+        return
     scenario, from_file = _scenario(file, down, settings)
     named = _resolve_policy(name or from_file or _DEFAULT_POLICY)
-    if history is not None:
-        _replay_history(named, history, reference, url, seed=seed, as_json=as_json)
-        return
     if reference is not None or url is not None:
         raise click.UsageError("--app and --url are for --history; add --history FROM..TO, or leave them out")
-    if compare or sweep:
+    if is_compared:
         policies = _compared(words, name) if compare else result.sweep(named.policy, _parse_sweep(words))
         with _progress(f"of {len(policies)} policies") as show:
             comparison = result.compare(policies, scenario, progress=show, runs=runs, seed=seed)
@@ -139,14 +146,18 @@ def _scenario(file: str | None, down: str | None, settings: dict[str, Any]) -> t
     side = table.get("other_side", {})
     if down is not None:
         outage = parse_duration(down)
-        given.setdefault("duration", _OUTAGE_START + (outage or 0.0) + _AFTER_OUTAGE)
+        table.setdefault("duration", _OUTAGE_START + (outage or 0.0) + _AFTER_OUTAGE)
         own["phases"] = [{"start": _OUTAGE_START, "length": down, "down": True}]
     if own and isinstance(side, dict):
         table["other_side"] = side | own
     try:
         return Scenario.from_settings(table | given), policy
     except ConfigError as error:
-        raise ConfigError(f"{file}: {error}" if file is not None else str(error)) from None
+        if file is not None:
+            raise ConfigError(f"{file}: {error}") from None
+        setting, _, problem = str(error).partition(" ")
+        name = _OPTIONS.get(setting, setting.removeprefix("other_side.").replace("_", "-"))
+        raise ConfigError(f"--{name} {problem}") from None
 
 
 def _resolve_policy(text: str) -> _Named:
@@ -172,10 +183,14 @@ def _resolve_policy(text: str) -> _Named:
 
 
 def _compared(words: tuple[str, ...], name: str | None) -> "dict[str, RetryPolicy]":
-    named = [_resolve_policy(each) for each in ([name] if name else []) + list(words)]
-    if len(named) < 2:  # noqa: PLR2004  # two policies
-        raise click.UsageError(f"--compare has {len(named)} policies; give two or more: --compare worker etl")
-    return {each.name: each.policy for each in named}
+    texts = dict.fromkeys(([name] if name else []) + list(words))
+    if len(texts) < 2:  # noqa: PLR2004  # two policies
+        raise click.UsageError(
+            f"--compare has too few different policies: {len(texts)}; give two or more: --compare worker etl"
+        )
+    named = [(text, _resolve_policy(text)) for text in texts]
+    uses = Counter(each.name for _, each in named)
+    return {text if uses[each.name] > 1 else each.name: each.policy for text, each in named}
 
 
 def _parse_sweep(words: tuple[str, ...]) -> dict[str, list[Any]]:
@@ -231,10 +246,23 @@ def _comparison_cells(row: dict[str, Any]) -> Cells:
 
 
 def _replay_history(
-    named: _Named, text: str, reference: str | None, url: str | None, *, seed: int, as_json: bool
+    policy: str,
+    text: str,
+    reference: str | None,
+    url: str | None,
+    others: tuple[object, ...],
+    *,
+    seed: int,
+    as_json: bool,
 ) -> None:
+    if any(others):
+        raise click.UsageError(
+            "--history replays what was recorded; of the other options, give only --policy, --app, --url, --seed and "
+            "--json"
+        )
     from outlast.simulate.history import replay_history  # noqa: PLC0415  # not for --help
 
+    named = _resolve_policy(policy)
     since, until = _parse_range(text)
     app = resolve_app(reference, url)
     try:

@@ -69,6 +69,9 @@ def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> Non
     print_list(app.sources.cycles(profile, limit), _cycles_table, empty, as_json=as_json)
 
 
+_CYCLE_FIGURES = ("sources", "polled", "changed", "failed", "deferred")
+
+
 @table("CYCLE, STARTED, TOOK, SOURCES, POLLED, CHANGED, FAILED, DEFERRED, PROFILE")
 def _cycles_table(cycle: "Cycle") -> Cells:
     took = "running" if cycle.ended_at is None else duration_text((cycle.ended_at - cycle.started_at).total_seconds())
@@ -76,11 +79,7 @@ def _cycles_table(cycle: "Cycle") -> Cells:
         cycle.id,
         relative_time(cycle.started_at),
         took,
-        cycle.sources,
-        cycle.polled,
-        cycle.changed,
-        cycle.failed,
-        cycle.deferred,
+        *(getattr(cycle, name) for name in _CYCLE_FIGURES),
         f"{cycle.profile}{', outage' if cycle.outage_since is not None else ''}",
     )
 
@@ -113,7 +112,7 @@ def print_cycle_summary(profile: str, summary: "CycleSummary | None", *, stopped
     print_facts(
         {
             "cycle": f"{cycle.id} of {cycle.profile}, {summary.seconds:.1f} s",
-            **{name: getattr(cycle, name) for name in ("sources", "polled", "changed", "failed", "deferred")},
+            **{name: getattr(cycle, name) for name in _CYCLE_FIGURES},
             "changed state": summary.transitions,
             "on_change failed": summary.broken_callbacks or None,
         }

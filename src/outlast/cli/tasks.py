@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import (
-    flag,
-    id_argument,
-    json_option,
-    list_options,
-    next_command,
-    option,
-    with_app,
-)
+from outlast.cli.app_options import flag, id_argument, json_option, list_options, next_command, option, with_app
 from outlast.cli.completion import queue_names
 from outlast.cli.formats import (
     DURATION,

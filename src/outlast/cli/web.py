@@ -32,10 +32,7 @@ _REQUIRED_PACKAGES = {"anyio", "jinja2", "starlette", "uvicorn"}
     "then url under [app] in outlast.toml, then outlast.db if that file exists.",
 )
 @option(
-    "--host",
-    "ADDRESS",
-    "Address to listen on. Any address but this machine's own needs a token.",
-    default=_LOCAL_HOST,
+    "--host", "ADDRESS", "Address to listen on. Any address but this machine's own needs a token.", default=_LOCAL_HOST
 )
 @option(
     "--port",
@@ -56,13 +53,7 @@ _REQUIRED_PACKAGES = {"anyio", "jinja2", "starlette", "uvicorn"}
 @flag("--open", "Open it in a browser on this machine.", "opens")
 @with_log_options("warning")
 def web(
-    reference: str | None,
-    *,
-    url: str | None,
-    opens: bool,
-    log_level: str,
-    json_logs: bool,
-    **settings: Any,
+    reference: str | None, *, url: str | None, opens: bool, log_level: str, json_logs: bool, **settings: Any
 ) -> None:
     """Serve the dashboard: failures, waits and changes in a browser.
 

@@ -75,11 +75,7 @@ def worker(  # noqa: PLR0913  # its options
     config = configure()
     app = load_app(reference)
     queue_names = _parse_queues(queues) or config.app.get("queues")
-    made = app.worker(
-        queue_names,
-        concurrency=concurrency or config.app.get("concurrency", _CONCURRENCY),
-        name=name,
-    )
+    made = app.worker(queue_names, concurrency=concurrency or config.app.get("concurrency", _CONCURRENCY), name=name)
     try:
         reached = reaches_store(app.store.check_schema, required=drain)  # before the start is logged
         state = ProcessState(

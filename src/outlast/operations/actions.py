@@ -198,9 +198,7 @@ def _change_tasks(values: Values, act: Callable[[Sequence[int]], Sequence[int]],
     others = sorted(set(numbers) - set(changed))
     more = f"; {counted(len(others), 'other')} did not wait" if others else ""
     return OperationResult(
-        f"{counted(len(changed), 'task')} {done}{more}",
-        {"changed": changed, "unchanged": others},
-        ok=not others,
+        f"{counted(len(changed), 'task')} {done}{more}", {"changed": changed, "unchanged": others}, ok=not others
     )
 
 
@@ -266,8 +264,8 @@ def pause_queue(app: "App", values: Values, _who: str | None) -> OperationResult
             f"queue {queue} has no tasks and no worker; check the name, or give new (--new) to pause it in advance"
         )
     app.tasks.pause(queue)
-    more = "" if queue in known else "; it has no tasks yet"
-    return OperationResult(f"queue {queue} is paused{more}: running tasks continue", {"queue": queue, "paused": True})
+    more = "running tasks continue" if queue in known else "it has no tasks yet"
+    return OperationResult(f"queue {queue} is paused: {more}", {"queue": queue, "paused": True})
 
 
 def resume_queue(app: "App", values: Values, _who: str | None) -> OperationResult:

@@ -44,7 +44,7 @@ _RATE_STEP, _RATE_STEPS, _REFINEMENTS = 0.96, 130, (0.01, 0.004, 0.0015)
 _MIN_LIMIT_ERROR, _MAX_LIMIT_ERROR = 0.02, 0.2
 _RUNS = 3  # of each reading
 _LUCKY, _NEAREST, _UNLUCKY = "lucky", "nearest", "unlucky"
-_ENDED = {Status.DONE, Status.FAILED, Status.DISCARDED}
+_ENDED = {Status.DONE, Status.FAILED, Status.DISCARDED, Status.CANCELLED}
 
 
 class RecordReader(Protocol):
@@ -354,17 +354,21 @@ def replay_history(
     """
     tasks: list[RecordedTask] = []
     before, read, notes = None, 0, []
+    begins_earlier = False
     while page := store.recorded_tasks(before, _PAGE):
         before, read = page[-1].id, read + len(page)
         tasks += [each for each in page if since <= each.created_at < until]
         if progress is not None:
             progress(read)
+        begins_earlier = begins_earlier or any(each.created_at < since for each in page)
         if all(each.created_at < since for each in page):
             break
         if len(tasks) >= MAX_RECORDED:
             notes.append(f"only the newest {len(tasks):,} tasks of the range were read")
             break
-    else:
+    if not tasks:
+        notes.append("no tasks were enqueued in this range")
+    elif not begins_earlier and len(tasks) < MAX_RECORDED:
         notes.append("the store begins within the range; finished tasks that were deleted before are missing")
     return replay_tasks(tasks, policy, name=name, seed=seed, notes=notes)
 
@@ -378,7 +382,7 @@ def replay_tasks(
     notes: Iterable[str] = (),
 ) -> HistoryReplay:
     """Return what a policy would have done with recorded tasks; `replay_history` describes the arguments."""
-    work, left_out, deferrals = list[_Work](), 0, 0
+    work, left_out, deferrals, dead_letters = list[_Work](), 0, 0, 0
     by_resource: dict[str, list[RecordedCall]] = {}
     for task in sorted(tasks, key=lambda each: each.id):
         calls = _calls_of(task)
@@ -391,15 +395,12 @@ def replay_tasks(
         permanent = next((each for each in failures if not each.retryable), None)
         work.append(_Work(resource, tuple(calls), permanent))
         deferrals += task.deferrals
+        dead_letters += task.status in {Status.FAILED, Status.DISCARDED}
     records = {name: _ResourceRecord(calls) for name, calls in by_resource.items() if calls}
     work.sort(key=lambda each: each.calls[0].start)
-    ended = sum(task.status not in _ENDED for task in tasks)
-    kept = Counter(task.status for task in tasks if not (task.replays or task.crash_count))
+    live = sum(task.status not in _ENDED for task in tasks)
     recorded = HistoryFigures(
-        len(work),
-        sum(len(each.calls) for each in work) + deferrals,
-        kept[Status.FAILED] + kept[Status.DISCARDED],
-        _recorded_recovery(work, records),
+        len(work), sum(len(each.calls) for each in work) + deferrals, dead_letters, _recorded_recovery(work, records)
     )
     runs = {
         reading: [_run(work, records, policy, reading, Random(f"{seed} {number}")) for number in range(_RUNS)]  # noqa: S311  # a simulation
@@ -415,7 +416,7 @@ def replay_tasks(
         if recorded.recovery is None
         else _range({key: [each.recovery for each in found] for key, found in runs.items()}),
         states,
-        (*notes, *_notes(policy, left_out, ended, deferrals, states)),
+        (*notes, *_notes(policy, left_out, live, deferrals, states)),
     )
 
 

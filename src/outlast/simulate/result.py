@@ -200,6 +200,9 @@ def simulate(
     known = preset(policy) if isinstance(policy, str) else policy
     shown = name or (policy if isinstance(policy, str) else "policy")
     given = Scenario() if scenario is None else scenario
+    for what, value, kind in (("policy", known, RetryPolicy), ("scenario", given, Scenario)):
+        if not isinstance(value, kind):
+            raise ConfigError(f"{what} is {short_repr(value)}; give a {kind.__name__}")
     tallies = []
     for number in range(seed, seed + runs):
         random = Random(number)  # noqa: S311  # a simulation, not a secret

@@ -151,6 +151,9 @@ class OtherSide:
         """Check the settings."""
         _check_fields(self)
         object.__setattr__(self, "phases", tuple(self.phases))
+        wrong = next((each for each in self.phases if type(each) is not Phase), None)
+        if wrong is not None:
+            raise ConfigError(f"phases has {short_repr(wrong)}; give values of the class Phase")
 
     def at(self, seconds: float) -> "tuple[OtherSide, bool]":
         """Return how it behaves at a time, and whether it is down."""
@@ -204,6 +207,10 @@ class Scenario:
     def __post_init__(self) -> None:
         """Check the settings, and that those of tasks and calls are not mixed."""
         _check_fields(self)
+        for name, kind in _TABLES.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind) and (value is not None or name == "other_side"):
+                raise ConfigError(f"{name} is {short_repr(value)}; give a table: [{name}], or a {kind.__name__}")
         if self.budget is not None and self.place is Place.TASK:
             raise ConfigError(
                 "budget is for calls; workers do not use it. Give place = 'call', or limit with retries=… for tasks"
@@ -260,14 +267,10 @@ def read_toml(path: "str | Path") -> dict[str, Any]:
 def _table(settings: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     """Return a table of settings; None if there is none, or it is a value already."""
     table = settings.get(name)
-    if isinstance(table, Mapping):
-        return dict(table)
-    known = (OtherSide, BreakerSettings, Budget, ResourceLimit)
-    if table is None or isinstance(table, known):
-        return None
-    raise ConfigError(f"{name} is {short_repr(table)}; give a table: [{name}]")
+    return dict(table) if isinstance(table, Mapping) else None
 
 
+_TABLES = {"other_side": OtherSide, "breaker": BreakerSettings, "budget": Budget, "limit": ResourceLimit}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "breaker": ("consecutive", "failure_rate", "window", "slow_call", "open_for", "probes"),
     "budget": ("capacity", "per_second"),

@@ -39,20 +39,7 @@ from outlast.web.pages import (
 from outlast.web.rendering import EVENTS, METRICS, STATIC, Assets, Renderer
 from outlast.web.routing import APP_PLACEHOLDER, PageRoute, url_prefix
 
-_MODULES = (
-    overview,
-    failures,
-    dead_letters,
-    replays,
-    tasks,
-    queues,
-    sources,
-    jobs,
-    waits,
-    health,
-    simulate,
-    audit,
-)
+_MODULES = (overview, failures, dead_letters, replays, tasks, queues, sources, jobs, waits, health, simulate, audit)
 PAGES: tuple[PageRoute, ...] = tuple(page for module in _MODULES for page in module.PAGES)
 """All pages, in the order in which routes are matched."""
 FORMS = {**dead_letters.FORMS, **replays.FORMS}

@@ -161,31 +161,25 @@ def _attempt_view(place: int, attempt: Attempt, traceback: str, same_as: int, *,
     started, failure = attempt.started_at, attempt.failure
     message = masked_text(attempt.error_message)
     longest = _MAX_MESSAGE_CHARS if newest else _MAX_EARLIER_MESSAGE_CHARS
+    same = ("outcome", "worker_id", "finished_at", "delay", "error_type", "fingerprint")
+    copied: dict[str, Any] = {name: getattr(attempt, name) for name in same}
+    copied |= {name: _text_value(failure, name) for name in ("rule", "code", "origin", "location")}
     return AttemptView(
         place=place,
         number=attempt.attempt,
-        outcome=attempt.outcome,
-        worker_id=attempt.worker_id,
         started_at=started,
-        finished_at=attempt.finished_at,
         seconds=None
         if started is None or started >= attempt.finished_at
         else (attempt.finished_at - started).total_seconds(),
-        delay=attempt.delay,
-        error_type=attempt.error_type,
         error_message=message if len(message) <= longest else f"{message[:longest]}…",
         category=attempt.error_category,
-        fingerprint=attempt.fingerprint,
-        rule=_text_value(failure, "rule"),
         retryable=_typed_value(failure, "retryable", bool),
         retry_after=_typed_value(failure, "retry_after", int, float),
         http_status=_typed_value(failure, "http_status", int),
-        code=_text_value(failure, "code"),
-        origin=_text_value(failure, "origin"),
-        location=_text_value(failure, "location"),
         traceback=traceback,
         same_as=same_as,
         cut=bool(attempt.traceback) and not traceback and not same_as,
+        **copied,
     )
 
 
@@ -220,12 +214,7 @@ def audit_views(store: "Store", *subjects: str) -> list[PageData]:
     """Return the audit entries of these subjects except edits, newest first."""
     found = [entry for subject in subjects for entry in store.audits(subject=subject, limit=_MAX_AUDIT_ENTRIES)]
     return [
-        {
-            "at": entry.at,
-            "who": entry.who,
-            "action": entry.action,
-            "reason": masked_text(entry.reason),
-        }
+        {"at": entry.at, "who": entry.who, "action": entry.action, "reason": masked_text(entry.reason)}
         for entry in sorted(found, key=lambda entry: -entry.id)
         if entry.action != _EDIT_ACTION
     ]

@@ -21,6 +21,9 @@ _BATCH = 500
 _SEARCH_BATCH = 5_000  # targets that one statement reads when searching for one
 _MAX_LATER_RUNS = 200  # runs of a job that are searched for a later one
 _JOB_PLACEHOLDER = "MODULE:JOB"  # a store has the name of a job, but not the location of its code
+_TARGET_FIGURES = (
+    "status", "attempts", "category", "origin", "http_status", "fingerprint", "retry_at", "finished_at",
+)  # fmt: skip
 _UNFINISHED = (TargetStatus.FAILED, TargetStatus.DEFERRED)
 
 
@@ -94,17 +97,14 @@ def _run_line(view: job_runs.JobRunView) -> PageData:
         "job": masked_line(run.job),
         "entity": mask_optional(run.entity),
         "env": masked_text(run.env),
-        "parent": run.parent,
         "state": state,
         "verdict": job_runs.run_result(run, state),
-        "exit_code": run.exit_code,
         "total": run.total if run.ended_at is not None else sum(counts.values()),
         "counts": counts,
         "failure_rate": view.failure_rate,
         "reasons": _reasons(run),
         "duration": view.seconds,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
+        **{name: getattr(run, name) for name in ("parent", "exit_code", "started_at", "ended_at")},
     }
 
 
@@ -145,17 +145,10 @@ def _targets(app: App, run_id: str, status: str | None, group: str | None, after
 
 def _target_line(row: TargetRow) -> PageData:
     return {
+        **{name: getattr(row, name) for name in _TARGET_FIGURES},
         "source_id": masked_line(row.source_id),
-        "status": row.status,
-        "attempts": row.attempts,
-        "category": row.category,
-        "origin": row.origin,
-        "http_status": row.http_status,
-        "fingerprint": row.fingerprint,
         "error": _error_text(row),
         "target": None if row.target is None else masked_value(row.target),
-        "retry_at": row.retry_at,
-        "finished_at": row.finished_at,
     }
 
 

@@ -11,15 +11,7 @@ from outlast.ports.read_rows import BreakerRow, FailureFilter, FailureGroup, Flo
 from outlast.ports.triage import ChartMark
 from outlast.queue.masking import masked_text
 from outlast.report.breakers import breakers_by_resource
-from outlast.report.flow import (
-    Flow,
-    FlowCounts,
-    event_count,
-    failed_attempts,
-    flow_of,
-    series_of,
-    steps_of,
-)
+from outlast.report.flow import Flow, FlowCounts, event_count, failed_attempts, flow_of, series_of, steps_of
 from outlast.report.overview import ChangeLine, Headline, headline, is_rise, recent_changes
 from outlast.report.text_format import group_title
 from outlast.web.charts import Chart, Series, category_series, sparkline, stacked_chart

@@ -27,6 +27,7 @@ _HISTORY = 30  # history entries on a page
 _MAX_HISTORY = 100  # history entries that every store keeps
 _MAX_CELL_CHARS = 60  # of an error in a strip, which contains it twice
 _CYCLES = 5
+_SHOWN = ("next_poll_at", "not_before", "outcome", "cycle", "content_hash", "created_at")
 _STRIP_TOPS = {
     "bad": 0,
     "info": 5,
@@ -74,15 +75,8 @@ def _read_source(request: PageRequest) -> PageData:
             **_source_line(source, polls[:_STRIP], now),
             "name": masked_text(source.name),
             "selector": mask_optional(source.selector),
-            "failing_since": source.health.failing_since,
-            "disabled_at": source.health.disabled_at,
-            "probes": source.health.probes,
-            "next_poll_at": source.next_poll_at,
-            "not_before": source.not_before,
-            "outcome": source.outcome,
-            "cycle": source.cycle,
-            "content_hash": source.content_hash,
-            "created_at": source.created_at,
+            **{name: getattr(source.health, name) for name in ("failing_since", "disabled_at", "probes")},
+            **{name: getattr(source, name) for name in _SHOWN},
         },
         "failure": _failure_view(source.last_failure),
         "pending": mask_optional(failure_text(source.pending)),

@@ -92,8 +92,7 @@ def _task_by_number(store: Store, text: str) -> list[TaskLine]:
 
 def _mask_line(row: TaskLine) -> TaskLine:
     return row._replace(
-        last_error=None if row.last_error is None else masked_line(row.last_error),
-        resource=mask_optional(row.resource),
+        last_error=None if row.last_error is None else masked_line(row.last_error), resource=mask_optional(row.resource)
     )
 
 

@@ -8,7 +8,7 @@ from outlast.http.settings import host_of
 from outlast.operations import name_key
 from outlast.ports.read_rows import MOST_COUNTED
 from outlast.report.breakers import breakers_by_resource
-from outlast.units import rate_text
+from outlast.units import limit_text
 from outlast.web.routing import PageData, PageRequest, PageRoute, page_parameter, paginate
 from outlast.web.task_view import masked_line
 
@@ -51,16 +51,12 @@ def _read_waits(request: PageRequest) -> PageData:
             {
                 "resource": masked_line(each.resource),
                 "_key": name_key(each.resource),
-                "state": each.state,
-                "order": each.order,
-                "told": each.told,
+                **{name: getattr(each, name) for name in ("state", "order", "told")},
                 "processes": [
                     {
+                        **{name: getattr(row, name) for name in ("state", "until", "updated_at")},
                         "process": names.get(row.process, row.process),
-                        "state": row.state,
-                        "until": row.until,
                         "reason": masked_line(row.reason),
-                        "updated_at": row.updated_at,
                     }
                     for row in each.processes[:_PROCESSES]
                 ],
@@ -73,8 +69,8 @@ def _read_waits(request: PageRequest) -> PageData:
                 **row._asdict(),
                 "resource": masked_line(row.resource),
                 "tasks": store.waiting_for(row.resource),
-                "_rate": _limit_rate_text(row.rate, row.burst),
-                "_retries": _limit_rate_text(row.retries, row.retry_burst),
+                "_rate": limit_text(row.rate, row.burst),
+                "_retries": limit_text(row.retries, row.retry_burst),
             }
             for row in limits
         ],
@@ -82,10 +78,6 @@ def _read_waits(request: PageRequest) -> PageData:
         "all_sources_counted": len(waiting) < _MAX_SOURCES,
         "most_counted": MOST_COUNTED,
     }
-
-
-def _limit_rate_text(rate: float | None, burst: int) -> str | None:
-    return None if rate is None else f"{rate_text(rate)}{f', {burst} at once' if burst > 1 else ''}"
 
 
 _PARAMETERS = tuple(page_parameter(f"{name}_page") for name in ("cooldown", "breaker", "limit"))
