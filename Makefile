@@ -37,13 +37,15 @@ test: system-packages $(VENV)/.ready-test ## all tests, lint, types and layer co
 test-all: test ## the tests on every Python this machine has, 3.11 to 3.13
 	@tools/test-all
 
-lint: $(VENV)/.ready-test ## ruff, mypy, import contracts, generated docs up to date, size
+lint: $(VENV)/.ready-test ## ruff, mypy, import contracts, generated docs up to date, workflow files, size
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/mypy
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python | tail -n 1
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python tools/reference.py --check
+	@$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(BIN)/check-jsonschema -q --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
 	@figures=$$($(BIN)/python tools/size.py) || { echo "$$figures"; exit 1; }
 
 size: $(VENV)/.ready-test ## the size of the code; fails if a limit is exceeded
@@ -57,10 +59,11 @@ soak: $(VENV)/.ready-test ## ten minutes of load, kills, restarts and full disks
 	@OUTLAST_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --timeout 900 tests/crash tests/integration
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) --timeout 900 tests/property tests/fuzz
 
-docs: $(VENV)/.ready-test ## the reference from the code, and the site in build/docs
+docs: $(VENV)/.ready-test ## the reference from the code, the site in build/docs, and how many words the pages have
 	@$(BIN)/python tools/reference.py
 	@$(BIN)/python -m sphinx -W --keep-going -n -q -d build/doctrees docs build/docs
 	@echo "the site is in build/docs/index.html"
+	@$(BIN)/python tools/words.py
 
 charts: $(VENV)/.ready-test ## the simulated charts of the documentation, in docs/images
 	@$(BIN)/python tools/charts.py

@@ -90,6 +90,17 @@ def pytest_unconfigure(config):
     faulthandler.dump_traceback_later(timeout, exit=True, file=sys.__stderr__)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Print how many examples of the documentation ran, and how many say why they cannot."""
+    found = [
+        dict(report.user_properties).get("examples", (0, 0)) for report in terminalreporter.stats.get("passed", ())
+    ]
+    ran, skipped = (sum(column) for column in zip((0, 0), *found, strict=True))
+    if ran:
+        share = skipped / (ran + skipped)
+        terminalreporter.write_line(f"documentation: {ran} examples run, {skipped} skipped ({share:.1%})")
+
+
 def pytest_runtest_setup(item):
     for mark in item.iter_markers("needs"):
         for program in mark.args:

@@ -29,6 +29,7 @@ from outlast.web.openapi import OPENAPI_PATH, openapi_document
 from outlast.web.site import PAGES as WEB_PAGES
 
 ROOT = Path(__file__).resolve().parents[1]
+MADE_WITH = (3, 11)
 PAGES = ROOT / "docs" / "reference"
 
 # Meaning of each category, what a call does, what a batch job does with its target, what it means for a source.
@@ -401,4 +402,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if sys.version_info[:2] != MADE_WITH:  # signatures and names of errors differ between versions
+        print("the reference is made with Python {}.{}; left as it is".format(*MADE_WITH))
+        sys.exit()
     sys.exit(main(sys.argv[1:]))

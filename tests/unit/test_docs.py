@@ -5,20 +5,23 @@ import re
 import tomllib
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 
 import celery._state
 import pytest
 import stamina
+import structlog
 
 import outlast
-from doc_pages import DOCS, FENCE, LINK, PAGES, ROOT, dead_links, name_of, read, run
+from doc_pages import DOCS, FENCE, LINK, PAGES, ROOT, dead_links, examples, name_of, read, run
 from outlast.classify import default_classifier, use_classifier
 from outlast.testing import fake_clock
 from outlast.testing.server import PORT, serve
 from outlast.worker import HandledError
 
+POSTGRES = "postgresql://localhost/shop"  # on pages that use it; a real server in the test
 INDEX = read("README.md")
 RESULTS = (ROOT / "benchmarks" / "RESULTS.md").read_text("utf-8")
 ALL = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md")), ROOT / "examples" / "container" / "README.md"]
@@ -29,6 +32,7 @@ def world(monkeypatch, tmp_path):
     """A folder, a registry and subscribers of the page's own, and nobody waits."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OUTLAST_CONFIG", raising=False)
+    monkeypatch.setenv("SLACK_WEBHOOK", "https://hooks.slack.com/services/T000/B000/XXXX")
     monkeypatch.setattr("outlast.run.resources._resources", {})
     monkeypatch.setattr("outlast.record.bus.subscribers", ())
     monkeypatch.setattr(celery._state._tls, "current_app", celery._state._tls.current_app)
@@ -37,6 +41,7 @@ def world(monkeypatch, tmp_path):
         yield tmp_path
     use_classifier(before)
     stamina.instrumentation.set_on_retry_hooks(None)  # the ones it begins with
+    structlog.reset_defaults()
 
 
 class Files(SimpleHTTPRequestHandler):
@@ -62,11 +67,44 @@ def hosts(world):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_python_of_a_page_runs(page, world, hosts):
+def test_the_python_of_a_page_runs(page, world, hosts, record_property, request, monkeypatch):
+    text = page.read_text("utf-8")
+    record_property("examples", [examples(page)[0], len(examples(page)[1])])
+    if POSTGRES in text:
+        hosts[POSTGRES] = request.getfixturevalue("postgres_server").url
+    if 'os.environ["OUTLAST_URL"]' in text:
+        monkeypatch.setenv("OUTLAST_URL", request.getfixturevalue("postgres_server").url)
     run(page, world, hosts)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.ja.md"], ids=name_of)
+def test_at_most_three_examples_in_a_hundred_are_not_run():
+    ran, skipped = zip(*map(examples, PAGES), strict=True)
+    skipped = list(chain(*skipped))
+
+    assert len(skipped) <= 0.03 * (sum(ran) + len(skipped)), skipped
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_an_example_that_is_not_run_says_why(page):
+    assert [each for each in examples(page)[1] if not re.fullmatch(r"python no-run: \S.+", each)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_settings_on_a_page_are_valid(page, tmp_path):
+    file = tmp_path / "outlast.toml"
+    for block in FENCE.finditer(page.read_text("utf-8")):
+        if block[1].strip() == "toml":
+            file.write_text(block[2], "utf-8")
+            outlast.load_config(file)
+
+
+def test_a_page_that_nobody_runs_has_no_python():
+    others = [page for page in ALL if page not in PAGES and page.parent.name != "api"]
+
+    assert [name_of(page) for page in others if examples(page) != (0, [])] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_that_asks_the_server_says_how_to_start_it(page):
     text = page.read_text("utf-8")
 

@@ -1,7 +1,7 @@
 """Helpers for your own tests of failure handling, for any test framework; pytest gets fixtures.
 
 >>> with fake_clock() as clock, inject_faults() as faults, record_decisions() as decisions:
-...     faults.fail("shop.client.fetch", "rate_limit", retry_after=3, times=2)
+...     fault = faults.fail("shop.client.fetch", "rate_limit", retry_after=3, times=2)
 ...     collect()
 >>> decisions.retries("fetch"), len(clock.waits)
 (2, 2)

@@ -7,7 +7,7 @@ import pytest
 from integration.testing.projects import ROOT, Project, names
 
 PAGE = (ROOT / "docs" / "how-to" / "test-your-failure-handling.md").read_text("utf-8")
-_FILE = re.compile(r"^```python no-run\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^```python file\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def test_its_tests_pass(project):
     assert "6 passed, 1 skipped" in text
 
 
-def test_every_block_that_the_page_does_not_run_is_run_here():
-    assert PAGE.count("```python no-run") == len(_FILE.findall(PAGE))
+def test_every_file_of_the_page_is_run_here():
+    assert PAGE.count("```python file") == len(_FILE.findall(PAGE))
 
 
 def test_every_public_name_and_fixture_is_there():
