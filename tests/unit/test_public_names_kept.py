@@ -13,6 +13,7 @@ import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Unpack, get_args, get_origin
 
 import click
 
@@ -88,6 +89,10 @@ def _parameters(name, function):
     for each in inspect.signature(function).parameters.values():
         if each.kind in {each.VAR_POSITIONAL, each.VAR_KEYWORD}:
             yield f"{name}({'*' if each.kind is each.VAR_POSITIONAL else '**'})"
+            if get_origin(each.annotation) is Unpack:  # of a TypedDict
+                yield from (
+                    f"{name}({setting})" for setting in getattr(get_args(each.annotation)[0], "__annotations__", ())
+                )
         elif each.kind is not each.POSITIONAL_ONLY and each.name != "self" and not each.name.startswith("_"):
             yield f"{name}({each.name})"
 

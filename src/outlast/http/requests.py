@@ -3,10 +3,10 @@
 ``session.mount("https://", HTTPAdapter(policy=…))`` does for requests what the transports do for httpx.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import requests
 import urllib3
@@ -15,15 +15,10 @@ from requests.adapters import HTTPAdapter as _HTTPAdapter
 from requests.utils import rewind_body
 
 from outlast import clock
-from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.http.bodies import body_counter, body_too_large, content_codings, is_seekable, streamable_encodings
 from outlast.http.request_attempts import PEEK_LIMIT, RequestAttempts, sender
-from outlast.http.settings import IDEMPOTENT, KEY_HEADER, Scope, Settings, redacted_url, request_key
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
+from outlast.http.settings import KEY_HEADER, Settings, TransportSettings, redacted_url, request_key
 
 _CHUNK = 8192
 _MIN_TIMEOUT = 0.001  # seconds; urllib3 refuses 0
@@ -58,38 +53,17 @@ class HTTPAdapter(_HTTPAdapter):
 
     __attrs__ = [*_HTTPAdapter.__attrs__, "settings"]  # noqa: RUF012  # as requests names what is pickled
 
-    def __init__(  # noqa: PLR0913  # its settings
+    def __init__(
         self,
         pool_connections: int = DEFAULT_POOLSIZE,
         pool_maxsize: int = DEFAULT_POOLSIZE,
         max_retries: int = 0,
         pool_block: bool = DEFAULT_POOLBLOCK,  # noqa: FBT001  # as requests has it
-        *,
-        policy: RetryPolicy | None = None,
-        cooling: Any = None,
-        scope: "str | Scope" = "host",
-        patience: "float | timedelta | None" = None,
-        methods: Iterable[str] = IDEMPOTENT,
-        keys: bool = False,
-        max_body: int | None = None,
-        raises: bool = True,
-        rate: str | float | None = None,
-        per: "str | Scope" = "host",
+        **settings: Unpack[TransportSettings],
     ) -> None:
         if max_retries != 0:
             raise ConfigError(f"max_retries is {max_retries!r}; it must be 0, because the policy decides about retries")
-        self.settings = Settings(
-            policy,
-            cooling=cooling,
-            scope=scope,
-            patience=patience,
-            methods=methods,
-            keys=keys,
-            max_body=max_body,
-            raises=raises,
-            rate=rate,
-            per=per,
-        )
+        self.settings = Settings(**settings)
         super().__init__(pool_connections, pool_maxsize, 0, pool_block)
 
     def send(

@@ -6,7 +6,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import parse_qsl, urlsplit
 
 from outlast.classify import default_classifier
@@ -158,6 +158,21 @@ def scope_function(scope: "str | Scope", setting: str = "scope") -> Scope:
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """Methods that are idempotent according to HTTP."""
+
+
+class TransportSettings(TypedDict, total=False):
+    """The settings of a transport by name, which `Settings` describes."""
+
+    policy: RetryPolicy | None
+    cooling: Any
+    scope: "str | Scope"
+    patience: "float | timedelta | None"
+    methods: Iterable[str]
+    keys: bool
+    max_body: int | None
+    raises: bool
+    rate: str | float | None
+    per: "str | Scope"
 
 
 class Settings:

@@ -5,10 +5,10 @@ They wrap the transport of a client, so that no call site changes.
 
 import importlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from outlast import async_backends, clock
 from outlast.classify import Classifier, default_classifier
@@ -26,7 +26,7 @@ from outlast.http.bodies import (
     streamable_encodings,
 )
 from outlast.http.request_attempts import FIRST_ERROR_STATUS, PEEK_LIMIT, RequestAttempts, request_plan, sender
-from outlast.http.settings import IDEMPOTENT, KEY_HEADER, Settings, request_key
+from outlast.http.settings import KEY_HEADER, Settings, TransportSettings, request_key
 from outlast.run.loops import retry_async
 
 HTTPX_LIBRARIES = ("httpx2", "httpx")
@@ -272,11 +272,8 @@ def _peeked_enough(begun: list[bytes], until: float) -> bool:
 
 
 if TYPE_CHECKING:
-    from datetime import timedelta
     from typing import Self
 
-    from outlast.decide.policy import RetryPolicy
-    from outlast.http.settings import Scope
     from outlast.run.cooldowns import CooldownTracker
 
     _Base: Any
@@ -289,35 +286,10 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
 
     _default = ""
 
-    def __init__(  # noqa: PLR0913  # its settings
-        self,
-        transport: Any = None,
-        *,
-        policy: "RetryPolicy | None" = None,
-        cooling: Any = None,
-        scope: "str | Scope" = "host",
-        patience: "float | timedelta | None" = None,
-        methods: Iterable[str] = IDEMPOTENT,
-        keys: bool = False,
-        max_body: int | None = None,
-        raises: bool = True,
-        rate: str | float | None = None,
-        per: "str | Scope" = "host",
-    ) -> None:
+    def __init__(self, transport: Any = None, **settings: Unpack[TransportSettings]) -> None:
         """Wrap a transport."""
         self.wrapped = transport
-        self.settings = Settings(
-            policy,
-            cooling=cooling,
-            scope=scope,
-            patience=patience,
-            methods=methods,
-            keys=keys,
-            max_body=max_body,
-            raises=raises,
-            rate=rate,
-            per=per,
-        )
+        self.settings = Settings(**settings)
         self._making = threading.Lock()
         self._made_of: HttpxAdapter | None = None
 
