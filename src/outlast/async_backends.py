@@ -117,28 +117,16 @@ async def run_with_timeout(
     Raises:
         TimeoutError: If the time was up; the awaitable was cancelled.
     """
-    nursery_error = None
-    if in_trio():
-        import trio  # noqa: PLC0415  # loaded already
-
-        scope = trio.move_on_after(seconds)
-        try:
-            with scope:
-                return await awaitable
-        except Exception as error:
-            if not scope.cancelled_caught:
-                raise
-            nursery_error = error  # a nursery raised another error when it was cancelled
+    limit = TimeLimit(seconds)
+    try:
+        result = await awaitable
+    except BaseException as error:
+        if not limit.exit(type(error), error, error.__traceback__):
+            raise
     else:
-        import asyncio  # noqa: PLC0415  # loaded already
-
-        limit = asyncio.timeout(seconds)
-        try:
-            async with limit:
-                return await awaitable
-        except TimeoutError:
-            if not limit.expired():
-                raise
+        limit.exit(None, None, None)
+        return result
+    nursery_error, limit.nursery_error = limit.nursery_error, None
     try:
         raise (TimeoutError(f"cancelled after {seconds:.3g} s") if late is None else late(seconds)) from nursery_error
     finally:

@@ -226,21 +226,10 @@ class Evidence(Frozen):
         message: str = "",
         exception_name: str = "",
     ) -> None:
-        self.__dict__.update(
-            origin=origin,
-            http_status=http_status,
-            headers=_lowercase_names(headers) if headers else {},
-            body=body,
-            credentials_sent=credentials_sent,
-            sqlstate=sqlstate,
-            errno=errno,
-            code=code,
-            category=category,
-            retryable=retryable,
-            retry_after=retry_after,
-            message=message,
-            exception_name=exception_name,
-        )
+        headers = _lowercase_names(headers) if headers else {}
+        fields = locals()
+        del fields["self"]
+        self.__dict__.update(fields)
 
     def __hash__(self) -> int:
         """Hash the fields."""
@@ -302,20 +291,9 @@ class Failure(Frozen):
         location: str = "",
         exact: bool = False,  # noqa: FBT001, FBT002  # a field of a value
     ) -> None:
-        self.__dict__.update(
-            category=category,
-            retryable=retryable,
-            origin=origin,
-            http_status=http_status,
-            code=code,
-            retry_after=retry_after,
-            capped=capped,
-            exception_name=exception_name,
-            message=message,
-            rule=rule,
-            location=location,
-            exact=exact,
-        )
+        fields = locals()
+        del fields["self"]
+        self.__dict__.update(fields)
 
     @classmethod
     def with_lazy_texts(cls, read_texts: "Callable[[], dict[str, str | None]]", *facts: "Any", exact: bool) -> "Self":

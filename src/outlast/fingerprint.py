@@ -7,7 +7,7 @@ function of the innermost frame in the user's code. It leaves out the line numbe
 import hashlib
 import re
 
-from outlast.patterns import compiled
+from outlast.patterns import compiled, word_set
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +23,7 @@ _HOST_ENDINGS = (
 _NAMES_WITH_DIGITS = "md5|sha-?\\d+|utf-?\\d+|latin-?1|oauth2|s3|ec2|http/?2|ipv[46]|base64|x509|k8s|h264|mp[34]"
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_DATA_FILES = _words(
+_DATA_FILES = word_set(
     "csv tsv json jsonl xml txt log pdf png jpg jpeg gif webp mp3 mp4 zip gz tar parquet avro xls xlsx doc docx "
     "htm html tmp bak"
 )
@@ -60,15 +56,15 @@ _DATE = "|".join(
 _QUOTED = r"(?<!\w)(?:'[^'\n]{0,300}'|\"[^\"\n]{0,300}\")(?!\w)"
 _CALL = r"\b(?:float\d{0,3}|u?int\d{0,2}|str|bool|bytes|complex|decimal|fraction|uuid|objectid|(?:pure|posix|windows)?path)\(\Z"
 _PATH = r"(?:~|\.{1,2}|[a-z]:)?[\\/]|(?!(?:application|text|image|audio|video|font)/)[\w.@+-]+(?:/[\w.@+-]+)+/?\Z"
-_TYPES = _words("number int integer float decimal numeric boolean bool date time uuid url email e-mail")
-_VALUES = _words(
+_TYPES = word_set("number int integer float decimal numeric boolean bool date time uuid url email e-mail")
+_VALUES = word_set(
     "value values string literal input text entry character char data date time number word phrase symbol ticker "
     "user username login account customer member author email e-mail phone product item order sku title city "
     "country article video channel playlist document record label tag choice locale currency kid parse convert "
     "cast coerce interpret received got found id"
 )
-_ABOUT_VALUES = _TYPES | _VALUES | _words("invalid illegal malformed incorrect bad valid directory file enum")
-_PARTS = _words(
+_ABOUT_VALUES = _TYPES | _VALUES | word_set("invalid illegal malformed incorrect bad valid directory file enum")
+_PARTS = word_set(
     "column key keys field fields attribute argument arguments parameter parameters param option setting variable "
     "module package table relation function method header name property keyword type class object extension codec "
     "encoding format operator role schema database constraint index required missing error cause reason message "

@@ -55,6 +55,17 @@ def check_seconds(name: str, value: "float | timedelta | object") -> float:
     return seconds
 
 
+def check_count(name: str, value: "Any", minimum: int) -> int:
+    """Return a whole number.
+
+    Raises:
+        ConfigError: If it is not one, or is too small.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise ConfigError(f"{name} is {short_repr(value)}; give a whole number, {minimum} or more")
+    return value
+
+
 def check_backoff(value: "Backoff | object") -> "Backoff":
     """Return a valid backoff: a known name or a function.
 

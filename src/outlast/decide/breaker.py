@@ -7,7 +7,7 @@ lets a fixed number of probes pass, which close it or open it again. The time is
 from collections import deque
 
 from outlast.classify import attach_failure, failure_of
-from outlast.decide.backoff import check_seconds, is_number, short_repr
+from outlast.decide.backoff import check_count, check_seconds, is_number, short_repr
 from outlast.decide.policy import NODE_RETRY_ON, check_retry_on, matches
 from outlast.errors import ConfigError
 from outlast.failure import RETRYABLE, Frozen
@@ -105,10 +105,8 @@ class BreakerSettings(Frozen):
             ConfigError: If a setting is not valid, or the breaker would never open.
         """
         for name, number in (("consecutive", consecutive), ("window", window), ("probes", probes)):
-            if number is None and name == "consecutive":
-                continue
-            if type(number) is not int or number < 1:
-                raise ConfigError(f"{name} is {short_repr(number)}; give a whole number, 1 or more")
+            if number is not None or name != "consecutive":
+                check_count(name, number, 1)
         if failure_rate is not None and not (is_number(failure_rate) and 0 < failure_rate <= 1):
             raise ConfigError(f"failure_rate is {short_repr(failure_rate)}; give a share above 0 and up to 1")
         if consecutive is None and failure_rate is None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
+from outlast.decide.backoff import check_count
 from outlast.errors import ConfigError
 
 __all__ = ["ENTITY_RATES", "Counts", "Gate", "GateResult"]
@@ -70,10 +71,8 @@ class Gate:
             raise ConfigError(f"max_failure_rate is {rate!r}; give a share from 0 to 1, such as 0.05 for 5 %")
         for name in ("min_sample", "max_failures"):
             number = getattr(self, name)
-            if number is None and name == "max_failures":
-                continue
-            if type(number) is not int or number < 0:
-                raise ConfigError(f"{name} is {number!r}; give a whole number, 0 or more")
+            if number is not None or name != "max_failures":
+                check_count(name, number, 0)
 
     @classmethod
     def for_entity(cls, entity: str | None, max_failure_rate: float | None, **settings: object) -> "Gate":

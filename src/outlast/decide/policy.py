@@ -4,7 +4,15 @@ from types import MappingProxyType
 
 from outlast import clock
 from outlast.classify import failure_of
-from outlast.decide.backoff import add_jitter, check_backoff, check_jitter, check_seconds, delay_before, short_repr
+from outlast.decide.backoff import (
+    add_jitter,
+    check_backoff,
+    check_count,
+    check_jitter,
+    check_seconds,
+    delay_before,
+    short_repr,
+)
 from outlast.errors import ConfigError, PermanentError
 from outlast.failure import RETRYABLE, Category, Frozen
 
@@ -381,9 +389,7 @@ def _check_attempts(max_attempts: object, max_retries: object) -> int:
         name, value, minimum = "max_retries", max_retries, 0
     if value is None:
         return _DEFAULT_ATTEMPTS
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise ConfigError(f"{name} is {short_repr(value)}; give a whole number, {minimum} or more")
-    return max(1, value)
+    return max(1, check_count(name, value, minimum))
 
 
 def _check_resource(name: object) -> str | None:

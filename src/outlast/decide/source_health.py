@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from outlast.decide.backoff import check_count
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError
@@ -72,9 +73,7 @@ class SourceRules:
     def __post_init__(self) -> None:
         """Check the rules."""
         for name, minimum in (("threshold", 1), ("probation", 0), ("outage_sources", 1)):
-            value = getattr(self, name)
-            if type(value) is not int or value < minimum:
-                raise ConfigError(f"{name} is {value!r}; give a whole number, {minimum} or more")
+            check_count(name, getattr(self, name), minimum)
         for name in ("stale_after", "first_probe", "longest_probe", "outage_limit"):
             value = getattr(self, name)
             if type(value) not in {int, float} or not 0 < value < float("inf"):

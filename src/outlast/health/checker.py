@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol
 
 from outlast import clock
 from outlast.async_backends import in_trio
+from outlast.decide.backoff import check_count
 from outlast.errors import ConfigError
 from outlast.forks import after_fork
 from outlast.ports.rows import DeadLetter, DeadLetterFilter
@@ -197,9 +198,7 @@ class DeadLetterGrowth:
     """
 
     def __init__(self, store: DeadLetterStore, limit: int = 10, window: float = 3600.0) -> None:
-        if type(limit) is not int or limit < 0:
-            raise ConfigError(f"limit is {limit!r}; give a whole number, 0 or more")
-        self._store, self._limit = store, limit
+        self._store, self._limit = store, check_count("limit", limit, 0)
         self._window = _check_positive("window", window)
 
     def __call__(self) -> Finding:

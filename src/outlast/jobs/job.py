@@ -10,6 +10,7 @@ from inspect import isasyncgenfunction, isgeneratorfunction, signature
 from typing import Any, Protocol
 
 from outlast.breaker_sync import BreakerStore, breaker_store_of, process_name, sync_breakers, sync_breakers_async
+from outlast.decide.backoff import check_count
 from outlast.decide.breaker import Budget
 from outlast.decide.gate import Gate
 from outlast.decide.policy import RetryPolicy
@@ -75,18 +76,8 @@ def _validate_breakers(breakers: Mapping[str, int]) -> dict[str, int]:
             raise ConfigError(
                 f"breakers has the key {origin!r}, which is not a valid origin; choose from: {', '.join(Origin)}"
             )
-        _validate_number(f"the breaker of {origin}", number, 1)
+        check_count(f"the breaker of {origin}", number, 1)
     return {str(origin): number for origin, number in breakers.items()}
-
-
-def _validate_number(name: str, value: object, least: int) -> None:
-    """Check that a number is an int and not too small.
-
-    Raises:
-        ConfigError: If it is not.
-    """
-    if type(value) is not int or value < least:
-        raise ConfigError(f"{name} is {value!r}; give a whole number, {least} or more")
 
 
 def _validate_text(name: str, value: object) -> str:
@@ -310,9 +301,9 @@ class Job:
         return breaker_store_of(self.store) if self.ledger and not options.dry_run else None
 
     def _check_options(self, options: RunOptions, concurrency: int) -> None:
-        _validate_number("concurrency", concurrency, 1)
+        check_count("concurrency", concurrency, 1)
         if options.limit is not None:
-            _validate_number("limit", options.limit, 0)
+            check_count("limit", options.limit, 0)
         if options.resume is not None and options.only_failed is not None:
             raise ConfigError("resume continues a run and only_failed starts a new one; give one of them")
         is_new = options.resume is None and options.only_failed is None

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 
 from outlast import async_backends, clock
 from outlast.classify.safe_access import HeldInterrupts, contain
+from outlast.decide.backoff import check_count
 from outlast.decide.breaker import OPENED_ELSEWHERE, PROBE_FAILED, Breaker, BreakerSettings, Budget
 from outlast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError, LocalRateLimitError
 from outlast.forks import after_fork
@@ -181,8 +182,8 @@ class Resource:
         for what, value, kind in (("breaker", breaker, BreakerSettings), ("budget", budget, Budget)):
             if value is not None and not isinstance(value, kind):
                 raise ConfigError(f"{what} is {value!r}; give a {kind.__name__}(…)")
-        if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
-            raise ConfigError(f"max_concurrency is {max_concurrency!r}; give a whole number, 1 or more")
+        if max_concurrency is not None:
+            check_count("max_concurrency", max_concurrency, 1)
         self.name = name
         self.breaker = Breaker(breaker) if breaker is not None else None
         self.budget = budget

@@ -33,8 +33,10 @@ class _StorePauses:
     def __init__(self) -> None:
         self._pause, self._begun, self._said = DoublingPause(*_PAUSES), clock.monotonic(), False
 
-    def pause(self) -> float:
-        """Return the seconds until the next try."""
+    def after(self, error: Exception) -> float:
+        """Return the seconds until the next try; raise an error against which waiting does not help."""
+        if not is_store_outage(error):
+            raise error
         if not self._said and clock.monotonic() - self._begun >= _HINT_AFTER:
             self._said = True
             _log.warning(
@@ -61,10 +63,8 @@ def wait_for_store(
     while True:
         try:
             work()
-        except Exception as error:
-            if not is_store_outage(error):
-                raise
-            pause = patience.pause()
+        except Exception as error:  # noqa: BLE001  # raised again unless waiting may help
+            pause = patience.after(error)
             tell(error, pause)
         else:
             return True
@@ -80,10 +80,8 @@ async def wait_for_store_async(
     while True:
         try:
             await work()
-        except Exception as error:
-            if not is_store_outage(error):
-                raise
-            pause = patience.pause()
+        except Exception as error:  # noqa: BLE001  # as above
+            pause = patience.after(error)
             tell(error, pause)
         else:
             return True

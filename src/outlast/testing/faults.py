@@ -22,6 +22,7 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from outlast.classify import classify
+from outlast.decide.backoff import check_count
 from outlast.errors import ConfigError
 from outlast.failure import Category
 from outlast.run import points
@@ -501,7 +502,7 @@ def _error_factory(error: object, retry_after: float | None) -> Callable[[], Bas
 
 def _check_numbers(times: object, after: object, rate: float | None) -> None:
     for what, number, least in (("times", times, 1), ("after", after, 0)):
-        if number is not None and (type(number) is not int or number < least):
-            raise ConfigError(f"{what} is {number!r}; give a whole number, {least} or more")
+        if number is not None:
+            check_count(what, number, least)
     if rate is not None and not 0 < rate <= 1:
         raise ConfigError(f"rate is {rate!r}; give a share of the calls, above 0 and up to 1")

@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 from outlast.classify.safe_access import contained
+from outlast.decide.backoff import check_count
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError, InvalidParametersError, PayloadError, ResourceNotFoundError
@@ -238,13 +239,11 @@ class Etl:
         for name, function in (("fetch", fetch), ("normalize", normalize), ("apply", apply)):
             if is_coroutine_function(function):
                 raise ConfigError(f"{name} is an async function, which Etl does not support; pass a plain function")
-        if type(apply_version) is not int or apply_version < 1:
-            raise ConfigError(f"apply_version is {apply_version!r}; give a whole number, 1 or more")
         try:
             raw_key(source, entity, "id", "0" * 64)
         except InvalidParametersError as error:
             raise ConfigError(str(error)) from None
-        self.source, self.entity, self.apply_version = source, entity, apply_version
+        self.source, self.entity, self.apply_version = source, entity, check_count("apply_version", apply_version, 1)
         self.raw, self.staging = raw, staging
         self._apply, self._encode = apply, encode
         self._record: Callable[[bytes], Any] = lambda document: normalize(decode(document))

@@ -28,19 +28,14 @@ class Connections:
     """Lends connections to the user's database: the shared one, or one for each thread.
 
     Args:
-        shared: The connection of the user; None to open connections here.
-        connect: Opens a connection; not needed with a shared one.
+        database: The connection of the user, or a function that opens one.
+        kind: Class of a connection.
         is_reusable: Returns whether a connection can be used again: it works, and is not in a transaction.
     """
 
-    def __init__(
-        self,
-        shared: Any,
-        connect: Callable[[], Any] | None,
-        is_reusable: Callable[[Any], bool],
-    ) -> None:
-        self._shared = shared
-        self._connect = connect
+    def __init__(self, database: Any, kind: type, is_reusable: Callable[[Any], bool]) -> None:
+        self._shared = database if isinstance(database, kind) else None
+        self._connect = database
         self._is_reusable = is_reusable
         self._lock = threading.RLock()
         self._idle: list[Any] = []
@@ -75,7 +70,6 @@ class Connections:
         while self._idle:
             with suppress(IndexError):  # another thread took it
                 return self._idle.pop()
-        assert self._connect is not None  # noqa: S101  # for type checkers: a shared connection is not taken
         return self._connect()
 
     def _check_process(self) -> None:
@@ -333,20 +327,13 @@ class SqliteStaging(StagingTable):
     ) -> None:
         self._sql = staging_statements("sqlite", table)
         self._path: Path | None = None
-        shared: sqlite3.Connection | None = None
-        connect: Callable[[], sqlite3.Connection] | None = None
-        if isinstance(database, sqlite3.Connection):
-            shared = database
-        elif isinstance(database, str | Path):
+        if isinstance(database, str | Path):
             if str(database) == ":memory:":
                 raise ConfigError("every connection to :memory: opens a separate database; pass a path or a connection")
             self._path = Path(database).absolute()
-            connect = partial(_open_file, self._path, timeout)
-        else:
-            connect = database
-        super().__init__(
-            _read_row, Connections(shared, connect, lambda connection: not connection.in_transaction), policy
-        )
+            database = partial(_open_file, self._path, timeout)
+        connections = Connections(database, sqlite3.Connection, lambda connection: not connection.in_transaction)
+        super().__init__(_read_row, connections, policy)
 
     def create(self) -> None:
         """Create the table, and the file, if they do not exist."""

@@ -69,15 +69,9 @@ class PostgresStaging(StagingTable):
     ) -> None:
         self._table = table
         self._sql = {name: text.encode() for name, text in staging_statements("postgres", table).items()}
-        shared: Connection | None = None
-        connect: Callable[[], Connection] | None = None
-        if isinstance(database, psycopg.Connection):
-            shared = database
-        elif isinstance(database, str):
-            connect = partial(psycopg.connect, database, autocommit=True)
-        else:
-            connect = database
-        super().__init__(_read_row, Connections(shared, connect, _is_idle), policy)
+        if isinstance(database, str):
+            database = partial(psycopg.connect, database, autocommit=True)
+        super().__init__(_read_row, Connections(database, psycopg.Connection, _is_idle), policy)
 
     def create(self) -> None:
         """Create the table if it does not exist."""
