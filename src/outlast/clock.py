@@ -62,13 +62,7 @@ def use(clock: "Clock | None") -> "Clock | None":
     global now, monotonic, sleep, sleep_async, chance, _in_use
     before, _in_use = _in_use, clock
     if clock is None:
-        now, monotonic, sleep, sleep_async, chance = (
-            time.time,
-            time.monotonic,
-            time.sleep,
-            async_backends.sleep,
-            None,
-        )
+        now, monotonic, sleep, sleep_async, chance = time.time, time.monotonic, time.sleep, async_backends.sleep, None
     else:
         now, monotonic, sleep = clock.now, clock.monotonic, clock.sleep
         sleep_async, chance = clock.sleep_async, clock.chance

@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from outlast.decide.backoff import check_count
 from outlast.errors import ConfigError
 from outlast.queue.definition import required_seconds, seconds
 
@@ -56,7 +57,7 @@ def worker_settings(
         ConfigError: If one is not valid.
     """
     lease, beat = checked_lease(lease, heartbeat)
-    check_crash_limit(crash_limit)
+    check_count("crash_limit", crash_limit, 1)
     return WorkerSettings(
         spool,
         lease,
@@ -82,16 +83,6 @@ def checked_lease(lease: object, heartbeat: object) -> tuple[float, float]:
             f"heartbeat is {beat:g} s and lease {seconds:g} s; the lease must be at least two heartbeats long"
         )
     return seconds, beat
-
-
-def check_crash_limit(limit: object) -> None:
-    """Check how often a suspect may crash its process.
-
-    Raises:
-        ConfigError: If it is not valid.
-    """
-    if not isinstance(limit, int) or limit < 1:
-        raise ConfigError(f"crash_limit is {limit!r}; give a whole number, 1 or more")
 
 
 def _check_memory(given: float | None) -> float | None:

@@ -256,7 +256,10 @@ class SimulationEngine:
         while upcoming is not None or events:
             if upcoming is not None and (not events or upcoming[0] <= events[0][0]):
                 self.now, subject = upcoming
-                self._arrive(SimulatedCall(self, tally.work, self.now, subject))
+                call = SimulatedCall(self, tally.work, self.now, subject)
+                tally.work += 1
+                self._flow.opened(self.now)
+                self._start(call)
                 upcoming = next(self.arrivals, None)
             else:
                 self.now, _, handle, call, value = heapq.heappop(events)
@@ -272,11 +275,6 @@ class SimulationEngine:
 
     def _at(self, time: float, handle: Callable[..., None], call: SimulatedCall, value: Any = None) -> None:
         heapq.heappush(self._events, (time, next(self._order), handle, call, value))
-
-    def _arrive(self, call: SimulatedCall) -> None:
-        self.tally.work += 1
-        self._flow.opened(self.now)
-        self._start(call)
 
     def _start(self, call: SimulatedCall, _value: object = None) -> None:
         """Start an attempt, unless a cooldown, a limit or the breaker delays it."""

@@ -16,6 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from random import Random
 from types import CellType, FunctionType, ModuleType
@@ -303,8 +304,9 @@ def failing(
 ErrorSpec = Category | str | BaseException | type[BaseException]
 
 
+@dataclass(eq=False, repr=False)
 class Fault:
-    """One injected fault.
+    """One injected fault; `Faults.fail` describes the others.
 
     Attributes:
         place: The dotted name of a function, or the name of a point.
@@ -312,21 +314,19 @@ class Fault:
         failed: How many of them have failed.
     """
 
-    def __init__(
-        self,
-        place: str,
-        error: Callable[[], BaseException],
-        *,
-        times: int | None,
-        after: int,
-        rate: float | None,
-        seed: int,
-        optional: bool,
-    ) -> None:
-        self.place, self.error, self.optional = place, error, optional
-        self.calls = self.failed = 0
-        self._times, self._after, self._rate = times, after, rate
-        self._random = Random(f"{seed} {place}")  # noqa: S311  # the same calls fail in every run
+    place: str
+    error: Callable[[], BaseException]
+    _: KW_ONLY
+    times: int | None
+    after: int
+    rate: float | None
+    seed: int
+    optional: bool
+    calls: int = 0
+    failed: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = Random(f"{self.seed} {self.place}")  # noqa: S311  # the same calls fail in every run
 
     def __repr__(self) -> str:
         """Return the place, the error and the numbers as text."""
@@ -335,9 +335,9 @@ class Fault:
     def strikes(self) -> bool:
         """Count a call, and return whether it fails."""
         self.calls += 1
-        if self.calls <= self._after or (self._times is not None and self.failed >= self._times):
+        if self.calls <= self.after or (self.times is not None and self.failed >= self.times):
             return False
-        if self._rate is not None and self._random.random() >= self._rate:
+        if self.rate is not None and self._random.random() >= self.rate:
             return False
         self.failed += 1
         return True

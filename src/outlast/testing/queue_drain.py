@@ -97,7 +97,10 @@ async def drain_async(app: "App", *, limit: int = 1000, concurrency: int = 10, p
         stack.enter_context(override_attribute(store, "poll", min(store.poll, _POLL)))
         if not processes:
             stack.enter_context(_in_this_process(app))
-        started, newest = clock.now(), _newest_dead_letter(store)
+        started, newest = (
+            clock.now(),
+            max((each.id for each in store.dead_letters(DeadLetterFilter(limit=1))), default=0),
+        )
         while True:
             _expire_dead_workers(store)
             worker = counter.worker = app.worker(concurrency=concurrency)
@@ -224,11 +227,6 @@ def override_attribute(holder: object, name: str, value: object) -> Iterator[Non
         yield
     finally:
         setattr(holder, name, previous)
-
-
-def _newest_dead_letter(store: "Store") -> int:
-    newest = store.dead_letters(DeadLetterFilter(limit=1))
-    return newest[0].id if newest else 0
 
 
 def _dead_letters_since(store: "Store", number: int) -> list[DeadLetter]:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from outlast import clock
+from outlast.decide.backoff import check_count
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.queue.definition import required_seconds
-from outlast.queue.settings import check_crash_limit, checked_lease
+from outlast.queue.settings import checked_lease
 
 _LONGEST_DELAY = 86400.0  # seconds; limits the linear backoff after many attempts
 
@@ -139,8 +140,7 @@ def read_settings(config: Any) -> BaseWorkerSettings:
     if not queues or not all(isinstance(each, str) and each for each in queues):
         raise ConfigError(f"queues is {queues!r}; give the names of queues")
     lease, heartbeat = checked_lease(setting("lease", 20.0), setting("heartbeat", None))
-    crash_limit = setting("crash_limit", 3)
-    check_crash_limit(crash_limit)
+    crash_limit = check_count("crash_limit", setting("crash_limit", 3), 1)
     strategy = setting("retry_strategy", None)
     if strategy is None:
         names = ("max_retries", "base_delay", "max_delay", "jitter")
