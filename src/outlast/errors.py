@@ -38,37 +38,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from outlast.failure import Failure
 
-__all__ = [
-    "AbortJob",
-    "AuthenticationError",
-    "BodyTooLargeError",
-    "BreakerOpenError",
-    "ConcurrencyLimitError",
-    "ConfigError",
-    "ConfigurationError",
-    "ContentError",
-    "CoolingDownError",
-    "DatabaseBusyError",
-    "InvalidParametersError",
-    "JobLockedError",
-    "LeaseLostError",
-    "LocalRateLimitError",
-    "NetworkError",
-    "OutlastError",
-    "PayloadError",
-    "PermanentError",
-    "QuotaExhaustedError",
-    "RateLimitError",
-    "ResourceNotFoundError",
-    "ResourceUnavailableError",
-    "RetryableError",
-    "SchemaError",
-    "SkipTarget",
-    "TaskFailedError",
-    "TemporaryAPIError",
-    "WorkerError",
-]
-
 
 class OutlastError(Exception):
     """Base of the errors about the use of Outlast."""
@@ -262,3 +231,6 @@ class BodyTooLargeError(PermanentError):
 
 class ContentError(PermanentError):
     """The response cannot be used: it is not a feed, or lacks the watched part."""
+
+
+__all__ = tuple(sorted(name for name, each in vars().items() if isinstance(each, type)))

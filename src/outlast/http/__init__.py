@@ -33,20 +33,7 @@ _HOMES = {
     "is_persistent_error": "fetch",
 }
 
-__all__ = [
-    "RETRYABLE_EXCEPTIONS",
-    "AsyncRetryTransport",
-    "HTTPAdapter",
-    "RetryTransport",
-    "Settings",
-    "as_urllib3_retry",
-    "fetch_with_retry",
-    "fetch_with_retry_on_403",
-    "handle_rate_limit",
-    "idempotency_key",
-    "is_403_error",
-    "is_persistent_error",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -15,7 +15,8 @@ from outlast.classify.safe_access import contained
 from outlast.decide.decision import Defer, Place
 from outlast.errors import CoolingDownError, ResourceUnavailableError
 from outlast.failure import Category, Failure
-from outlast.http.settings import Settings
+from outlast.http.bodies import streamable_encodings
+from outlast.http.settings import KEY_HEADER, Settings, request_key
 from outlast.run.call_state import CURRENT, Call, CallPlan, CallState, attempt_seconds_left, restart_attempt
 from outlast.run.loops import retry_sync
 
@@ -44,6 +45,7 @@ class ClientAdapter(Protocol):
 
     def method(self, request: Any) -> str:
         """Return the method in capitals."""
+        return str(request.method).upper()
 
     def marked(self, request: Any) -> bool:
         """Return whether the request says that it may be sent twice."""
@@ -56,6 +58,21 @@ class ClientAdapter(Protocol):
 
     def status_error(self, request: Any, response: Any) -> Exception:
         """Return the library's own error for a response."""
+
+
+def prepare_headers(request: Any, settings: Settings, body: Callable[[], bytes | str | None]) -> None:
+    """Add an idempotency key and accepted encodings to a request, where the settings need them.
+
+    Args:
+        request: The request.
+        settings: Settings of the transport.
+        body: Returns its body; None if it is not known in advance.
+    """
+    headers = request.headers
+    if settings.keys and request.method not in settings.methods and KEY_HEADER not in headers:
+        headers[KEY_HEADER] = request_key(request.method, request.url, body())
+    if settings.max_body is not None and headers.get("Accept-Encoding"):
+        headers["Accept-Encoding"] = streamable_encodings(headers["Accept-Encoding"])
 
 
 class _RequestState(CallState):

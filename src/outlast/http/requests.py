@@ -16,9 +16,9 @@ from requests.utils import rewind_body
 
 from outlast import clock
 from outlast.errors import ConfigError
-from outlast.http.bodies import body_counter, body_too_large, content_codings, is_seekable, streamable_encodings
-from outlast.http.request_attempts import PEEK_LIMIT, RequestAttempts, sender
-from outlast.http.settings import KEY_HEADER, Settings, TransportSettings, redacted_url, request_key
+from outlast.http.bodies import body_counter, body_too_large, content_codings, is_seekable
+from outlast.http.request_attempts import PEEK_LIMIT, ClientAdapter, RequestAttempts, prepare_headers, sender
+from outlast.http.settings import KEY_HEADER, Settings, TransportSettings, redacted_url
 
 _CHUNK = 8192
 _MIN_TIMEOUT = 0.001  # seconds; urllib3 refuses 0
@@ -77,7 +77,7 @@ class HTTPAdapter(_HTTPAdapter):
     ) -> Any:
         """Send a request, with retries as the policy says."""
         settings = self.settings
-        _prepare(request, settings)
+        prepare_headers(request, settings, lambda: _known_body(request))
         scope = settings.scope(request.url, request.headers)
         options = (stream, timeout, verify, cert, proxies)
         sending = _Sending(settings, _ADAPTER, request, scope, super().send, options)
@@ -128,16 +128,12 @@ class _Sending(RequestAttempts):
         return _peek(response, self.peek_seconds())
 
 
-class _RequestsAdapter:
+class _RequestsAdapter(ClientAdapter):
     """requests, as `RequestAttempts` has to know it."""
 
     def name(self, request: Any) -> str:
         """Return method and address for logs: no query, no credentials."""
         return f"{request.method} {redacted_url(request.url)}"
-
-    def method(self, request: Any) -> str:
-        """Return the method in capitals."""
-        return str(request.method).upper()
 
     def marked(self, request: Any) -> bool:
         """Return whether the request says that it may be sent twice."""
@@ -168,14 +164,11 @@ class _RequestsAdapter:
 _ADAPTER = _RequestsAdapter()
 
 
-def _prepare(request: Any, settings: Settings) -> None:
-    """Add an idempotency key and accepted encodings to a request, where the settings need them."""
-    if settings.keys and request.method not in settings.methods and KEY_HEADER not in request.headers:
-        body = request.body or b""
-        known = isinstance(body, bytes | str) and "multipart/" not in str(request.headers.get("Content-Type", ""))
-        request.headers[KEY_HEADER] = request_key(request.method, request.url, body if known else None)
-    if settings.max_body is not None and request.headers.get("Accept-Encoding"):
-        request.headers["Accept-Encoding"] = streamable_encodings(request.headers["Accept-Encoding"])
+def _known_body(request: Any) -> bytes | str | None:
+    """Return the body of a request; None for a file, and for a multipart body, which has a random boundary."""
+    body = request.body or b""
+    is_known = isinstance(body, bytes | str) and "multipart/" not in str(request.headers.get("Content-Type", ""))
+    return body if is_known else None
 
 
 def _shorten_timeout(timeout: Any, limit: float | None) -> Any:

@@ -23,10 +23,17 @@ from outlast.http.bodies import (
     decompress_beginning,
     is_replayable,
     is_seekable,
-    streamable_encodings,
 )
-from outlast.http.request_attempts import FIRST_ERROR_STATUS, PEEK_LIMIT, RequestAttempts, request_plan, sender
-from outlast.http.settings import KEY_HEADER, Settings, TransportSettings, request_key
+from outlast.http.request_attempts import (
+    FIRST_ERROR_STATUS,
+    PEEK_LIMIT,
+    ClientAdapter,
+    RequestAttempts,
+    prepare_headers,
+    request_plan,
+    sender,
+)
+from outlast.http.settings import KEY_HEADER, Settings, TransportSettings
 from outlast.run.loops import retry_async
 
 HTTPX_LIBRARIES = ("httpx2", "httpx")
@@ -43,7 +50,7 @@ _WITHOUT_BODY = frozenset({204, 304})
 _BODY_HEADERS = frozenset({b"content-encoding", b"content-length"})  # not true of one that was unpacked
 
 
-class HttpxAdapter:
+class HttpxAdapter(ClientAdapter):
     """httpx or httpx2, as `RequestAttempts` has to know it."""
 
     def __init__(self, name: str) -> None:
@@ -66,10 +73,6 @@ class HttpxAdapter:
         path = url.raw_path.partition(b"?")[0]
         name = f"{request.method} {url.scheme}://{(url.netloc + path).decode('ascii', 'replace')}"
         return _redact_name(default_classifier(), name)  # the path of a webhook is its secret
-
-    def method(self, request: Any) -> str:
-        """Return the method in capitals."""
-        return str(request.method).upper()
 
     def marked(self, request: Any) -> bool:
         """Tell whether the request says of itself that it may be sent twice."""
@@ -98,10 +101,7 @@ class HttpxAdapter:
 
     def prepare(self, request: Any, settings: Settings) -> None:
         """Make a request ready to be sent more than once: a key where it needs one, an eye on a body read only once."""
-        if settings.keys and request.method not in settings.methods and KEY_HEADER not in request.headers:
-            request.headers[KEY_HEADER] = request_key(request.method, request.url, getattr(request, "_content", None))
-        if settings.max_body is not None and "accept-encoding" in request.headers:
-            request.headers["accept-encoding"] = streamable_encodings(request.headers["accept-encoding"])
+        prepare_headers(request, settings, lambda: getattr(request, "_content", None))
         stream = request.stream
         if not isinstance(stream, self._known) and not is_replayable(stream):
             file = getattr(stream, "_stream", None)
