@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
-    from typing import Any, ParamSpec, TypeVar, Unpack, overload
+    from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
     from outlast.decide.settings import PolicySettings
 
@@ -29,42 +29,32 @@ if TYPE_CHECKING:  # typing's overload is not loaded at run time
     Fallback = Callable[[Exception], Any] | None
     RetryResult = Callable[[Any], bool | float | timedelta] | None
 
+    class RetryOptions(TypedDict, total=False):
+        """What `retry` takes besides a policy."""
+
+        fallback: Fallback
+        retry_result: RetryResult
+        mode: str
+
+    class RetrySettings(PolicySettings, RetryOptions, total=False):
+        """What `retry` takes without a policy."""
+
     @overload
     def retry(
-        function: Callable[P, R],
-        /,
-        *,
-        policy: RetryPolicy | None,
-        fallback: Fallback = None,
-        retry_result: RetryResult = None,
-        mode: str = "act",
+        function: Callable[P, R], /, *, policy: RetryPolicy | None, **options: Unpack[RetryOptions]
     ) -> Callable[P, R]: ...
     @overload
-    def retry(
-        function: Callable[P, R],
-        /,
-        *,
-        fallback: Fallback = None,
-        retry_result: RetryResult = None,
-        mode: str = "act",
-        **settings: Unpack[PolicySettings],
-    ) -> Callable[P, R]: ...
+    def retry(function: Callable[P, R], /, **settings: Unpack[RetrySettings]) -> Callable[P, R]: ...
     @overload
     def retry(
-        policy: RetryPolicy, /, *, fallback: Fallback = None, retry_result: RetryResult = None, mode: str = "act"
+        policy: RetryPolicy, /, **options: Unpack[RetryOptions]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     @overload
     def retry(
-        *, policy: RetryPolicy | None, fallback: Fallback = None, retry_result: RetryResult = None, mode: str = "act"
+        *, policy: RetryPolicy | None, **options: Unpack[RetryOptions]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     @overload
-    def retry(
-        *,
-        fallback: Fallback = None,
-        retry_result: RetryResult = None,
-        mode: str = "act",
-        **settings: Unpack[PolicySettings],
-    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def retry(**settings: Unpack[RetrySettings]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def retry(function: Any = None, /, **settings: Any) -> Any:
         """Retry a function as the policy says."""
 
