@@ -127,6 +127,8 @@ class Guide:
         )
 
     def _simulation(self) -> Sight | None:
+        if self._dead in self._unseen:  # the policy is in question once tasks have failed for good
+            return None
         return Sight(f"/simulate?{_OUTAGE}", "what would a policy do in an outage? Change it, and simulate again")
 
     def _task(self, is_meant: Callable[[Task], bool], status: Status) -> Task | None:

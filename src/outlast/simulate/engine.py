@@ -465,7 +465,7 @@ class _Flow:
         """Record that a piece of work has ended."""
         self._open -= 1
         if now >= self._outage_end and tally.recovered is None and self._open <= self._usual:
-            tally.recovered = now - self._outage_end
+            tally.recovered = round(now - self._outage_end, 3)
 
 
 def arrivals(scenario: Scenario, random: Random) -> Iterator[tuple[float, object]]:
