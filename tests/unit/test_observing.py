@@ -12,7 +12,6 @@ import pytest
 import outlast
 from outlast.errors import ConfigError
 from outlast.record.events import Observed
-from outlast.run.observe_mode import observe
 from outlast.testing import fake_clock
 
 
@@ -78,13 +77,13 @@ class TestWhatIsCalled:
         assert calls == ["u"]
         assert told_of(told) == [(fetch.__qualname__, "retry", "network")]
 
-    def test_bare_on_a_function_and_with_a_name(self, told):
+    def test_as_a_decorator_and_on_a_function(self, told):
         calls, fetch, _ = raising(ConnectionError("refused"))
-        for made in (observe(fetch), observe(name="orders")(fetch), outlast.retry(fetch, mode="observe")):
+        for made in (outlast.retry(mode="observe")(fetch), outlast.retry(fetch, mode="observe")):
             with pytest.raises(ConnectionError):
                 made("u")
-        assert len(calls) == 3
-        assert [each.name for each in told] == [fetch.__qualname__, "orders", fetch.__qualname__]
+        assert len(calls) == 2
+        assert [each.name for each in told] == [fetch.__qualname__] * 2
 
     def test_methods_of_every_kind(self, told):
         class Client:
@@ -219,11 +218,11 @@ class TestWhatIsTold:
         caplog.set_level(logging.INFO, "outlast.observe")
         _, fetch, _ = raising(ConnectionError("refused, token=abcdefghijklmnop"))
         with pytest.raises(ConnectionError):
-            observe(fetch, name="orders")("https://user:secret@example.com")
+            outlast.retry(fetch, mode="observe")("https://user:secret@example.com")
         (record,) = caplog.records
         assert (record.name, record.levelname) == ("outlast.observe", "INFO")
-        assert record.getMessage().startswith("orders: would retry after ")
-        assert (record.call, record.would, record.error_category) == ("orders", "retry", "network")
+        assert record.getMessage().startswith(f"{fetch.__qualname__}: would retry after ")
+        assert (record.call, record.would, record.error_category) == (fetch.__qualname__, "retry", "network")
         assert record.delay > 0
         assert "secret" not in str(record.__dict__)
         assert "abcdefghijklmnop" not in str(record.__dict__)

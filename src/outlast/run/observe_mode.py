@@ -6,7 +6,7 @@ from functools import partial
 from outlast import clock
 from outlast.classify import failure_of
 from outlast.decide.decision import Abort, Decision, DecisionState, Defer, Fail, Place, Retry, Skip, decide
-from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
+from outlast.decide.policy import RetryPolicy
 from outlast.errors import AbortJob, ConfigError, SkipTarget
 from outlast.record import bus
 from outlast.record.bus import publish
@@ -14,16 +14,13 @@ from outlast.record.log_text import failure_line
 from outlast.run import logs
 from outlast.run.loops import name_of
 from outlast.run.report import was_retried_inside
-from outlast.run.retry import check_policy, is_coroutine_function
+from outlast.run.retry import is_coroutine_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from outlast.failure import Failure
-
-    Function = Callable[..., Any]
 
 
 def checked_mode(mode: object) -> str:
@@ -37,25 +34,19 @@ def checked_mode(mode: object) -> str:
     raise ConfigError(f"mode is {mode!r}; choose act or observe")
 
 
-def observe(function: "Any" = None, /, *, policy: RetryPolicy = DEFAULT_POLICY, name: str | None = None) -> "Any":
-    """Judge a function's errors by a policy that is not used yet, as ``outlast.retry(mode="observe")`` does.
+def observe(function: "Any", policy: RetryPolicy, mode: object) -> "Any":
+    """Return the function for ``outlast.retry(mode="observe")``; a decorator for None.
 
     The function is called once, as without the decorator, and its error is raised unchanged. What the policy would have
     done is logged to ``outlast.observe`` and published as `Observed`.
 
-    Args:
-        function: The function or coroutine function, if used without parentheses.
-        policy: The policy; by default that of ``@outlast.retry`` without arguments.
-        name: Its name in logs and events; by default the function's name.
+    Raises:
+        ConfigError: If the mode does not exist.
     """
-    chosen = check_policy(policy)
+    checked_mode(mode)
     if function is None:
-        return partial(_wrap_observed, policy=chosen, name=name)
-    return _wrap_observed(function, chosen, name)
-
-
-def _wrap_observed(function: "Function", policy: RetryPolicy, name: str | None) -> "Function":
-    called = name or name_of(function)
+        return partial(observe, policy=policy, mode=mode)
+    called = name_of(function)
     if is_coroutine_function(function):
 
         @functools.wraps(function)

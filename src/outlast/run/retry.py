@@ -88,18 +88,12 @@ else:
         if mode != "act":
             if retry_result is not None:
                 raise ConfigError("retry_result cannot be observed, only errors can; leave out retry_result or mode")
-            return _observing(function, chosen, mode)
+            from outlast.run.observe_mode import observe  # noqa: PLC0415  # few need it, and it needs this module
+
+            return observe(function, chosen, mode)
         if function is None:
             return partial(wrap, policy=chosen, fallback=fallback, retry_result=retry_result)
         return wrap(function, chosen, fallback, retry_result)
-
-
-def _observing(function: "Any", policy: RetryPolicy, mode: object) -> "Any":
-    if mode != "observe":
-        raise ConfigError(f"mode is {mode!r}; choose act or observe")
-    from outlast.run.observe_mode import observe  # noqa: PLC0415  # only those who observe need it, and it needs this module
-
-    return observe(function, policy=policy)
 
 
 def call(
