@@ -32,10 +32,10 @@ FIGURES = {
     "dead_letters": "work that failed for good",
     "refused": "calls that an open breaker refused",
     "deferred": "deferrals, which use no attempt",
-    "recovery": "seconds to recover after the outage",
-    "p50": "seconds to complete, median",
-    "p95": "seconds to complete, 95th percentile",
-    "p99": "seconds to complete, 99th percentile",
+    "recovery": "time to recover after the outage",
+    "p50": "time to complete, median",
+    "p95": "time to complete, 95th percentile",
+    "p99": "time to complete, 99th percentile",
 }
 """The figures of a simulation, and what they mean."""
 _SECONDS = ("recovery", "p50", "p95", "p99")
