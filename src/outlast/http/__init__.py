@@ -37,11 +37,11 @@ __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name when it is first asked for."""
+    """Import a public name on first access."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'outlast.http' has no attribute {name!r}")
-    import importlib  # noqa: PLC0415  # part of what is put off
+    import importlib  # noqa: PLC0415  # also loaded on first use
 
     value = getattr(importlib.import_module(f"outlast.http.{home}"), name)
     globals()[name] = value
@@ -49,5 +49,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
+    """Return the public names, including those that are not imported yet."""
     return sorted({*globals(), *__all__})

@@ -13,35 +13,35 @@ from outlast.errors import BodyTooLargeError, ContentError
 
 _ACCEPTED = "gzip, deflate"
 _WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
-_NOT_STREAMABLE = frozenset({"br", "zstd"})  # which client libraries unpack, and not in pieces
+_NOT_STREAMABLE = frozenset({"br", "zstd"})  # client libraries decompress them, but not in pieces
 _CHUNK_BYTES = 64 * 1024
 _GZIP_START = b"\x1f"  # how each part begins
 
 
 def body_too_large(limit: int) -> BodyTooLargeError:
-    """Return the error for an answer that is too long."""
+    """Return the error for a response that is too long."""
     return BodyTooLargeError(f"the response is longer than {limit} bytes")
 
 
 def streamable_encodings(accepted: str) -> str:
-    """Return an Accept-Encoding without the codings that cannot be unpacked in pieces, where a body has a limit."""
+    """Return an Accept-Encoding without the codings that cannot be decompressed in pieces."""
     names = {name.partition(";")[0] for name in content_codings(accepted)}
     return accepted if _NOT_STREAMABLE.isdisjoint(names) else _ACCEPTED
 
 
 def content_codings(header: str | None) -> list[str]:
-    """Return what a Content-Encoding says, in the order in which it was done."""
+    """Return the codings of a Content-Encoding, in the order in which they were applied."""
     names = [name.strip() for name in (header or "").lower().split(",")]
     return [name for name in names if name not in {"", "identity"}]
 
 
 def decompress_beginning(header: str | None, body: bytes, limit: int) -> bytes | None:
-    """Return the beginning of a body that may be cut off; None if it cannot be unpacked, or was packed twice.
+    """Return the beginning of a body that may be incomplete; None if it cannot be decompressed.
 
     Args:
         header: Its Content-Encoding.
-        body: As it came.
-        limit: Bytes that are returned at most.
+        body: The compressed bytes.
+        limit: Maximum number of bytes to return.
     """
     codings = content_codings(header)
     if not codings:
@@ -56,19 +56,19 @@ def _inflate(window: int, body: bytes, limit: int) -> bytes | None:
         return b""  # for zlib, 0 means all of it
     try:
         return zlib.decompressobj(window).decompress(body, limit)
-    except zlib.error:
-        return _inflate(-zlib.MAX_WBITS, body, limit) if window == zlib.MAX_WBITS else None  # what some call deflate
+    except zlib.error:  # some servers send raw deflate
+        return _inflate(-zlib.MAX_WBITS, body, limit) if window == zlib.MAX_WBITS else None
 
 
 def body_counter(header: str | None, limit: int) -> "BodyCounter":
-    """Return what counts a body.
+    """Return the counter of a body.
 
     Args:
         header: Its Content-Encoding.
-        limit: Bytes that it may have once it is unpacked.
+        limit: Maximum number of decompressed bytes.
 
     Raises:
-        ContentError: If it is packed so that nobody can tell in pieces how long it is.
+        ContentError: If it is compressed in a way that cannot be decompressed in pieces.
     """
     codings = content_codings(header)
     if len(codings) > 1 or not _NOT_STREAMABLE.isdisjoint(codings):
@@ -158,7 +158,7 @@ class BodyCounter:
 
 
 def is_seekable(file: Any) -> bool:
-    """Tell whether a file can be read again from where it stands."""
+    """Return whether a file can be read again from its current position."""
     try:
         file.tell()
         return bool(file.seekable())
@@ -167,7 +167,7 @@ def is_seekable(file: Any) -> bool:
 
 
 def is_replayable(stream: Any) -> bool:
-    """Tell whether a request's body gives the same each time it is read, without our help."""
+    """Return whether the body of a request can be read more than once."""
     if type(stream).__name__ == "MultipartStream" and isinstance(fields := getattr(stream, "fields", None), list):
         files = [getattr(field, "file", b"") for field in fields]
         return all(isinstance(file, bytes | str) or is_seekable(file) for file in files)
@@ -175,7 +175,7 @@ def is_replayable(stream: Any) -> bool:
 
 
 class _WrappedBody:
-    """What all of them share: closing closes what was wrapped."""
+    """A wrapped body; closing it closes the original."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -188,7 +188,7 @@ class _WrappedBody:
 
 
 class OneShotBody(_WrappedBody):
-    """A request's body, and whether anybody has begun to read it."""
+    """A request body that can be read once; it knows whether reading has begun."""
 
     begun = False
 
@@ -203,7 +203,7 @@ class OneShotBody(_WrappedBody):
 
 
 class FileBody(_WrappedBody):
-    """A request's body that is a file: read from where it stood, each time."""
+    """A request body that is a file; each read starts at its original position."""
 
     def __init__(self, stream: Any, file: Any) -> None:
         super().__init__(stream)
@@ -215,7 +215,7 @@ class FileBody(_WrappedBody):
 
 
 class PeekedBody(_WrappedBody):
-    """An answer's body, the beginning of which was read already; where it broke off, it does so again."""
+    """A response body of which the beginning was read already; a connection error while reading it is raised again."""
 
     def __init__(self, stream: Any, begun: list[bytes], rest: Any, broken: Exception | None) -> None:
         super().__init__(stream)
@@ -255,11 +255,11 @@ class PeekedBody(_WrappedBody):
 
 
 class CappedBody(_WrappedBody):
-    """An answer's body that ends in an error when it is longer than it may be, before anybody unpacks so much.
+    """A response body that raises an error when it exceeds its limit, before it is decompressed.
 
     Args:
-        stream: The body as it comes over the wire.
-        counter: Counts it.
+        stream: The body as received.
+        counter: Counts its bytes.
     """
 
     def __init__(self, stream: Any, counter: BodyCounter) -> None:

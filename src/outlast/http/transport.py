@@ -54,7 +54,6 @@ class HttpxAdapter(ClientAdapter):
     """httpx or httpx2, as `RequestAttempts` has to know it."""
 
     def __init__(self, name: str) -> None:
-        """Import it; something of it exists, so it is there."""
         self.module: Any = importlib.import_module(name)
         self._unsent: tuple[type[Exception], ...] = tuple(getattr(self.module, each) for each in _UNSENT_ERRORS)
         self._bytes: Any = self.module.ByteStream
@@ -64,30 +63,30 @@ class HttpxAdapter(ClientAdapter):
         self._known = (self._bytes, self._once, self._again)
 
     def _body(self, kind: type) -> Any:
-        """Make a class of ours one of the library's, which is what it asks for."""
+        """Return a subclass that also derives from the base classes of the library, which it requires."""
         return type(kind.__name__, (kind, self.module.SyncByteStream, self.module.AsyncByteStream), {})
 
     def name(self, request: Any) -> str:
         """Return method and address for logs: no query, no credentials."""
-        url = request.url  # put together here: `copy_with` reads the whole address again
+        url = request.url  # `copy_with` would parse the whole address again
         path = url.raw_path.partition(b"?")[0]
         name = f"{request.method} {url.scheme}://{(url.netloc + path).decode('ascii', 'replace')}"
         return _redact_name(default_classifier(), name)  # the path of a webhook is its secret
 
     def marked(self, request: Any) -> bool:
-        """Tell whether the request says of itself that it may be sent twice."""
+        """Return whether the request says that it may be sent twice."""
         return KEY_HEADER in request.headers or bool(request.extensions.get(IDEMPOTENT_EXTENSION))
 
     def whole(self, request: Any) -> bool:
-        """Tell whether the body can be sent once more as it was."""
+        """Return whether the body can be sent again."""
         return not getattr(request.stream, "begun", False)
 
     def unsent(self, request: Any, error: Exception) -> bool:
-        """Tell whether an error means that nothing of the request has left; what a transport has read may be gone."""
+        """Return whether an error means that nothing of the request was sent, and its body was not read."""
         return issubclass(type(error), self._unsent) and self.whole(request)
 
     def status_error(self, request: Any, response: Any) -> Exception:
-        """Return the library's own error for an answer."""
+        """Return the library's own error for a response."""
         response.request = request
         reason = f" {response.reason_phrase}" if response.reason_phrase else ""
         message = f"HTTP {response.status_code}{reason} for {self.name(request)}"
@@ -95,12 +94,12 @@ class HttpxAdapter(ClientAdapter):
         return error
 
     def late_error(self, request: Any, seconds: float) -> Exception:
-        """Return the library's own error for an attempt whose time is over."""
+        """Return the library's own error for an attempt that reached its time limit."""
         error: Exception = self.module.ReadTimeout(f"cancelled after {seconds:.3g} s", request=request)
         return error
 
     def prepare(self, request: Any, settings: Settings) -> None:
-        """Make a request ready to be sent more than once: a key where it needs one, an eye on a body read only once."""
+        """Prepare a request to be sent more than once: headers, and a body that knows whether it was read."""
         prepare_headers(request, settings, lambda: getattr(request, "_content", None))
         stream = request.stream
         if not isinstance(stream, self._known) and not is_replayable(stream):
@@ -108,12 +107,12 @@ class HttpxAdapter(ClientAdapter):
             request.stream = self._again(stream, file) if is_seekable(file) else self._once(stream)
 
     def limit(self, request: Any, given: dict[str, Any], left: float | None) -> None:
-        """Cut a request's timeouts to the time that is left.
+        """Shorten the timeouts of a request to the time that is left.
 
         Args:
-            request: What is sent.
+            request: The request.
             given: The extensions that it came with.
-            left: Seconds; None where there is no limit.
+            left: Seconds; None for no limit.
         """
         if left is None:
             return
@@ -126,11 +125,11 @@ class HttpxAdapter(ClientAdapter):
                 return
 
     def cap(self, request: Any, response: Any, limit: int) -> None:
-        """See that an answer's body ends in an error when it is longer than it may be.
+        """Limit the body of a response: reading more of it raises an error.
 
         Raises:
-            BodyTooLargeError: If it says so itself.
-            ContentError: If it is packed so that this could not be seen in time.
+            BodyTooLargeError: If its Content-Length is above the limit.
+            ContentError: If it is compressed in a way that cannot be decompressed in pieces.
         """
         if request.method == "HEAD" or response.status_code in _WITHOUT_BODY:
             return
@@ -141,20 +140,20 @@ class HttpxAdapter(ClientAdapter):
         response.stream = self._capped(response.stream, counter)
 
     def peek(self, request: Any, response: Any, seconds: float) -> Any:
-        """Read the beginning of an answer's body; all of it can still be read, unless it stalls.
+        """Read the beginning of a response's body. The caller can still read all of it, unless it stalls.
 
         Args:
-            request: What was answered.
-            response: The answer.
-            seconds: How long its body may stall.
+            request: The request.
+            response: The response.
+            seconds: Seconds for which its body may stall.
 
         Returns:
-            A copy whose body is what was read, to be judged.
+            A copy whose body is what was read, to classify it.
         """
         begun: list[bytes] = []
         rest = broken = None
         try:
-            until = clock.monotonic() + seconds / 2  # if more comes then, the rest is left to who wants it
+            until = clock.monotonic() + seconds / 2  # the caller reads the rest of a slow body
             with _read_timeout(request.extensions, seconds):
                 chunks = iter(response.stream)
                 for chunk in chunks:
@@ -175,7 +174,7 @@ class HttpxAdapter(ClientAdapter):
             del broken  # its traceback holds this frame
 
     async def peek_async(self, request: Any, response: Any, seconds: float) -> Any:
-        """Read the beginning of an answer's body; the same as `peek`."""
+        """Do the same as `peek` on an event loop."""
         begun: list[bytes] = []
         rest = broken = None
         try:
@@ -209,7 +208,7 @@ class HttpxAdapter(ClientAdapter):
         if "content-encoding" in headers:
             plain = decompress_beginning(headers["content-encoding"], body, PEEK_LIMIT)
             body = body if plain is None else plain
-            # As bytes: text that is not ASCII is refused on the way back.
+            # as bytes, because text that is not ASCII would be refused
             headers = [(key, value) for key, value in headers.raw if key.lower() not in _BODY_HEADERS]
         stream = self._bytes(body[:PEEK_LIMIT])
         copy = self.module.Response(response.status_code, headers=headers, stream=stream, extensions=kept)
@@ -219,7 +218,7 @@ class HttpxAdapter(ClientAdapter):
 
 @lru_cache(512)
 def _redact_name(classifier: Classifier, name: str) -> str:
-    """Return a name without secrets; in an outage the same one comes again and again."""
+    """Return a name without secrets; in an outage the same names are logged many times."""
     return classifier.redact(name)
 
 
@@ -238,10 +237,10 @@ def _adapter_of_type(kind: type) -> HttpxAdapter:
 
 
 def adapter_of(thing: Any) -> HttpxAdapter:
-    """Return the library that a request, a response or a client belongs to, or what it is derived from.
+    """Return the adapter of the library that a request, a response or a client comes from.
 
     Raises:
-        TypeError: If it belongs to neither.
+        TypeError: If it is neither httpx nor httpx2.
     """
     kind: Any = type(thing)
     return _adapter_of_type(kind)
@@ -253,7 +252,7 @@ def _shorter(value: float | None, left: float) -> float:
 
 @contextmanager
 def _read_timeout(extensions: dict[str, Any], seconds: float) -> Iterator[None]:
-    """Have a body that is read from now on time out earlier: who reads it has been handed these extensions."""
+    """Shorten the timeout of reads in the block; the connection uses the same extensions."""
     given = extensions.get("timeout")
     timeouts = given if isinstance(given, dict) else {}
     read = timeouts.get("read")
@@ -281,8 +280,8 @@ else:
     _Base = object
 
 
-class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base class of either library
-    """What both transports share."""
+class _Transport(_Base):  # type: ignore[misc]  # the base class is that of either library
+    """The common part of both transports."""
 
     _default = ""
 
@@ -413,25 +412,25 @@ class RetryTransport(_Transport):
 
 
 class _AdmitQuestion:
-    """A question to the cooldowns in a thread, which goes on if nobody waits for its answer any more."""
+    """Asks the cooldowns in a thread, which continues if the caller is cancelled."""
 
     def __init__(self, cooling: "CooldownTracker", scope: str) -> None:
         self._cooling, self._scope = cooling, scope
         self._lock = threading.Lock()
-        self._left_alone = self._admitted = False
+        self._cancelled = self._admitted = False
 
     def ask(self) -> float:
         left = self._cooling.admit(self._scope)
         with self._lock:
             self._admitted = left <= 0 and self._cooling.is_probing(self._scope)
-            if self._admitted and self._left_alone:
+            if self._admitted and self._cancelled:
                 self._cooling.withdrawn(self._scope)
         return left
 
     def leave(self) -> None:
-        """Give a probe back that nobody makes."""
+        """Give back a probe that will not be sent."""
         with self._lock:
-            self._left_alone = True
+            self._cancelled = True
             if self._admitted:
                 self._cooling.withdrawn(self._scope)
 

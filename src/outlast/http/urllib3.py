@@ -14,7 +14,7 @@ _RETRYABLE_STATUSES = frozenset(
 )
 
 
-_MAX_REDIRECTS = 20  # as browsers do; they spend no attempt, so something else has to end a circle
+_MAX_REDIRECTS = 20  # as browsers do; redirects use no attempt, so a circle needs a limit
 
 
 class _WaitTooLongError(urllib3.exceptions.ResponseError):
@@ -24,9 +24,9 @@ class _WaitTooLongError(urllib3.exceptions.ResponseError):
 
 
 class PolicyRetry(urllib3.Retry):
-    """urllib3's `Retry` with a policy's waits; the server's Retry-After comes first, as it does there.
+    """urllib3's `Retry` with the waits of a policy; a Retry-After of the server comes first.
 
-    A redirect is no failure and spends no attempt: redirects have a limit of their own.
+    A redirect is not a failure and uses no attempt: redirects have a limit of their own.
     """
 
     policy: RetryPolicy
@@ -49,15 +49,15 @@ class PolicyRetry(urllib3.Retry):
         """Return the next state.
 
         Raises:
-            MaxRetryError: If attempts are used up, or the answer asks for a longer wait than can be slept through;
-                the answer itself is then handed back.
+            MaxRetryError: If attempts are used up, or the response asks for a wait that is too long to sleep; then the
+                response is returned.
         """
         if response is not None and self._too_long(response):
             raise urllib3.exceptions.MaxRetryError(_pool, str(url), _WaitTooLongError(_WaitTooLongError.text))
-        paid = self
+        counted = self
         if response is not None and self.redirect is not None and response.get_redirect_location():
-            paid = self.new(total=self.total + 1) if type(self.total) is int else self  # urllib3 takes one away again
-        return super(PolicyRetry, paid).increment(method, url, response, error, _pool, _stacktrace)
+            counted = self.new(total=self.total + 1) if type(self.total) is int else self  # urllib3 subtracts one
+        return super(PolicyRetry, counted).increment(method, url, response, error, _pool, _stacktrace)
 
     def _too_long(self, response: Any) -> bool:
         given = response.headers.get("Retry-After")

@@ -36,18 +36,18 @@ CLIENTS_WITH_RETRIES: "dict[str, tuple[Callable[[Exception], int], str]]" = {
     "requests": (_urllib3_retries, "HTTPAdapter(max_retries=0)"),
     "urllib3": (_urllib3_retries, "retries=False"),
 }
-"""By the package of an error: what tells how often its client has tried again, and what switches that off."""
+"""By the package of an error: a function that returns how often its client retried, and what turns that off."""
 _warned: set[str] = set()
 
 
 def client_retries(error: Exception) -> int:
-    """Return how often the client itself has tried again before it raised an error; 0 where that cannot be seen."""
+    """Return how often the client itself retried before it raised an error; 0 if that is not known."""
     known = CLIENTS_WITH_RETRIES.get(type(error).__module__.partition(".")[0])
     return 0 if known is None else known[0](error)
 
 
 def warn_of_client_retries(name: str, error: Exception) -> None:
-    """Warn, once per library, that a client retries beneath a call of that name."""
+    """Warn, once per library, that a client retries within the attempts of a call."""
     library = type(error).__module__.partition(".")[0]
     if library in _warned or not (made := client_retries(error)):
         return

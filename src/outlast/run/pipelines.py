@@ -83,7 +83,7 @@ def first_positional(parameters: "Iterable[inspect.Parameter]") -> inspect.Param
 
 
 def _types_fit(returned: object, taken: object) -> bool:
-    """Tell whether a type can be taken for another; what is not plain is trusted."""
+    """Return whether a value of one type can be passed as another; types that are not plain classes are accepted."""
     if returned is typing.Any or taken is typing.Any or taken is object:
         return True
     return any(_plain_types_fit(one, other) for one in _options(returned) for other in _options(taken))
@@ -152,7 +152,7 @@ class Trace:
 
 
 class _PipelineRun:
-    """One run of a pipeline: what both forms share."""
+    """One run of a pipeline; sync and async pipelines use it."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class _PipelineRun:
         self._check_params()
 
     def _check_params(self) -> None:
-        """Refuse a parameter that no step has a name for, which would be lost without a word."""
+        """Refuse a parameter that no step has, because it would be ignored silently."""
         taken: set[str] = set()
         for number in range(len(self.steps)):
             _, accepted, takes_all = self._accepted(number)
@@ -202,23 +202,23 @@ class _PipelineRun:
                 )
 
     def _accepted(self, number: int) -> tuple[bool, list[str], bool]:
-        """Tell whether a step takes the value, which parameters it has names for, and whether it takes any name."""
+        """Return whether a step takes the value, the names of its parameters, and whether it takes any name."""
         try:
             parameters = list(inspect.signature(self.steps[number]).parameters.values())
-        except (TypeError, ValueError):  # a built-in that does not tell
+        except (TypeError, ValueError):  # a built-in without a signature
             return number > 0, [], not self.params
         value = first_positional(parameters) if number else None
         named = [each.name for each in parameters if each is not value and each.kind in _BY_NAME]
         return value is not None, named, any(each.kind is each.VAR_KEYWORD for each in parameters)
 
     def arguments(self, number: int, value: object) -> "tuple[tuple[Any, ...], dict[str, Any]]":
-        """Return what a step is called with: the value of the step before, and the parameters it has names for."""
+        """Return the arguments of a step: the value of the step before, and those of `params` that it takes."""
         takes_value, named, takes_all = self._accepted(number)
         chosen = {name: given for name, given in self.params.items() if takes_all or name in named}
         return ((value,) if takes_value else ()), chosen
 
     def done(self, number: int, started: float, failed: "list[Any]", outcome: str) -> None:
-        """Note that a step has ended."""
+        """Record in the trace that a step has ended."""
         if self.trace is not None:
             name = name_of(self.steps[number])
             own = (getattr(self.steps[number], "__outlast_policy__", None), name)
@@ -226,8 +226,8 @@ class _PipelineRun:
             self.trace.steps.append(StepTrace(name, attempts, clock.monotonic() - started, outcome))
 
     @contextmanager
-    def telling(self, number: int) -> "Iterator[None]":
-        """Log what the hook raises; it fails nothing."""
+    def hook_errors_logged(self, number: int) -> "Iterator[None]":
+        """Log errors of the hook; they do not fail the pipeline."""
         try:
             yield
         except Exception:
@@ -238,7 +238,7 @@ class _PipelineRun:
 
     @contextmanager
     def counted(self) -> "Iterator[list[Any]]":
-        """Take up the failed attempts of a step, where somebody wants to know."""
+        """Collect the failed attempts of a step, if there is a trace."""
         failed: list[Any] = []
         before = FAILED_ATTEMPTS.get()
         if self.trace is not None:
@@ -294,7 +294,7 @@ def typed_pipeline(
             run.done(number, started, failed, outcome)
         _refuse_coroutine(value, name_of(step) if outcome == "ok" else f"on_error {name_of(run.on_error)}")
         if run.on_step is not None:
-            with run.telling(number):
+            with run.hook_errors_logged(number):
                 _refuse_coroutine(run.on_step(name_of(step), value), f"on_step {name_of(run.on_step)}")
     return value
 
@@ -330,7 +330,7 @@ async def typed_async_pipeline(
         finally:
             run.done(number, started, failed, outcome)
         if run.on_step is not None:
-            with run.telling(number):
+            with run.hook_errors_logged(number):
                 await _await_result(run.on_step(name_of(step), value))
     return value
 

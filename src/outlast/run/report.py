@@ -76,7 +76,7 @@ class _ReportCounter:
     def next(self) -> int:
         """Return the number of a new report."""
         number = next(self._count)
-        self.last = max(self.last, number)  # another thread may have been quicker
+        self.last = max(self.last, number)  # another thread may have been faster
         return number
 
 
@@ -112,7 +112,7 @@ def was_retried_inside(error: BaseException, serial: int) -> bool:
 
 
 def attach_report(error: BaseException, report: Report) -> None:
-    """Put a report and its notes on an error; an error that takes none is left as it is."""
+    """Attach a report and its notes to an error, if the error allows it."""
     contained(None, _set_report, error, report)  # it may have slots or guard its attributes; the error matters more
 
 
@@ -135,5 +135,5 @@ def _notes(report: Report) -> list[str]:
 
 
 def failed_attempt(number: int, name: str, text: str, waited: float | None) -> FailedAttempt:
-    """Return an attempt with its text made safe to keep."""
+    """Return an attempt with its text redacted."""
     return FailedAttempt(number, name, default_classifier().redact(text), waited)

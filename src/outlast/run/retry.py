@@ -205,7 +205,7 @@ def check_policy(policy: object) -> RetryPolicy:
     """Return a policy.
 
     Raises:
-        ConfigError: If it is none.
+        ConfigError: If it is not a policy.
     """
     if isinstance(policy, RetryPolicy):
         return policy
@@ -238,7 +238,7 @@ def wrap(
 
 
 def is_coroutine_function(function: "Callable[..., Any]") -> bool:
-    """Tell whether calling something gives a coroutine, be it a function, a partial or an object with ``__call__``."""
+    """Return whether a call returns a coroutine: of a function, a partial or an object with ``__call__``."""
     return bool(_flags(function) & _COROUTINE)
 
 

@@ -18,17 +18,17 @@ _OUTAGE_CATEGORIES = frozenset({Category.NETWORK, Category.DATABASE_BUSY, Catego
 
 
 def is_store_outage(error: Exception) -> bool:
-    """Tell whether waiting may help: the store is out of reach, restarts or is too busy, or its disk is full.
+    """Return whether waiting may help: the store is unreachable, restarting or too busy, or its disk is full.
 
-    It does not help against a wrong password, a database that is not there, encryption that the server does not offer,
-    or missing tables. A host without an address may get one, and so is waited for.
+    It does not help against a wrong password, a database that does not exist, encryption that the server does not
+    offer, or missing tables. A host name that cannot be resolved may become resolvable.
     """
     failure = classify(error)
     return failure.retryable and failure.category in _OUTAGE_CATEGORIES
 
 
 class _StorePauses:
-    """The pauses between tries. What does not pass may be an address that is wrong, and after a minute it says so."""
+    """The pauses between tries. After a minute, a warning says that the URL may be wrong."""
 
     def __init__(self) -> None:
         self._pause, self._begun, self._said = DoublingPause(*_PAUSES), clock.monotonic(), False
@@ -49,15 +49,15 @@ class _StorePauses:
 def wait_for_store(
     work: Callable[[], object], stopping: threading.Event, tell: Callable[[Exception, float], object]
 ) -> bool:
-    """Do something, again and again while the store cannot be reached; False if it was told to stop before it was done.
+    """Call a function until the store can be reached; return False if it was stopped before that.
 
     Args:
-        work: What; it may be done twice.
-        stopping: Ends it.
-        tell: Called with what went wrong and the seconds until the next try.
+        work: The function; it may be called more than once.
+        stopping: Stops the wait.
+        tell: Called with each error and the seconds until the next try.
 
     Raises:
-        Exception: What waiting does not help against.
+        Exception: An error against which waiting does not help.
     """
     patience = _StorePauses()
     while True:
