@@ -66,6 +66,17 @@ def check_count(name: str, value: "Any", minimum: int) -> int:
     return value
 
 
+def check_flag(name: str, value: object) -> bool:
+    """Return True or False.
+
+    Raises:
+        ConfigError: If it is anything else.
+    """
+    if isinstance(value, bool):
+        return value
+    raise ConfigError(f"{name} is {short_repr(value)}; give True or False")
+
+
 def check_backoff(value: "Backoff | object") -> "Backoff":
     """Return a valid backoff: a known name or a function.
 

@@ -8,6 +8,7 @@ from outlast.decide.backoff import (
     add_jitter,
     check_backoff,
     check_count,
+    check_flag,
     check_jitter,
     check_seconds,
     delay_before,
@@ -225,7 +226,7 @@ class RetryPolicy(Frozen):
             deadline=None if deadline is None else check_seconds("deadline", deadline),
             attempt_timeout=None if attempt_timeout is None else check_seconds("attempt_timeout", attempt_timeout),
             resource=_check_resource(resource),
-            nested=_check_nested(nested),
+            nested=check_flag("nested", nested),
             overrides=MappingProxyType({}),
             _overrides=_check_overrides(overrides),
         )
@@ -396,12 +397,6 @@ def _check_resource(name: object) -> str | None:
     if name is None or (isinstance(name, str) and name):
         return name
     raise ConfigError(f"resource is {short_repr(name)}; give the name of the resource, such as 'api.example.com'")
-
-
-def _check_nested(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ConfigError(f"nested is {short_repr(value)}; give True or False")
 
 
 def _is_mapping(thing: object) -> bool:

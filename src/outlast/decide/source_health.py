@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from outlast.decide.backoff import check_count
+from outlast.decide.backoff import check_count, check_flag
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError
@@ -81,9 +81,7 @@ class SourceRules:
         share: object = self.outage_share
         if type(share) not in {int, float} or not 0 < self.outage_share <= 1:
             raise ConfigError(f"outage_share is {share!r}; give a number above 0 and up to 1")
-        disables: object = self.disables
-        if type(disables) is not bool:
-            raise ConfigError(f"disables is {disables!r}; give True or False")
+        check_flag("disables", self.disables)
         object.__setattr__(self, "counted", frozenset(Category.parse(each) for each in self.counted))
 
     def replace(self, **changes: Any) -> "SourceRules":

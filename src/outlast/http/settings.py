@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from outlast.classify import default_classifier
 from outlast.classify.safe_access import credentials_in
-from outlast.decide.backoff import check_seconds
+from outlast.decide.backoff import check_count, check_flag, check_seconds
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from outlast.errors import ConfigError
 from outlast.run.call_state import CURRENT_TASK
@@ -218,9 +218,9 @@ class Settings:
         self.scope = scope_function(scope)
         self.patience = None if patience is None else check_seconds("patience", patience)
         self.methods = _check_methods(methods)
-        self.keys = _check_flag("keys", keys)
-        self.max_body = _check_max_body(max_body)
-        self.raises = _check_flag("raises", raises)
+        self.keys = check_flag("keys", keys)
+        self.max_body = None if max_body is None else check_count("max_body", max_body, 0)
+        self.raises = check_flag("raises", raises)
         self.limiter = None if rate is None else RateLimiter(rate)
         self.per = scope_function(per, "per")
         limits = [each for each in (self.policy.deadline, self.policy.attempt_timeout) if each is not None]
@@ -259,15 +259,3 @@ def _check_methods(given: Any) -> frozenset[str]:
     if isinstance(given, str) or not all(isinstance(method, str) for method in methods):
         raise ConfigError(f"methods is {given!r}; give a set such as {{'GET', 'POST'}}")
     return frozenset(method.upper() for method in methods)
-
-
-def _check_flag(name: str, value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ConfigError(f"{name} is {value!r}; give True or False")
-
-
-def _check_max_body(value: object) -> int | None:
-    if value is None or (type(value) is int and value >= 0):
-        return value
-    raise ConfigError(f"max_body is {value!r}; give a whole number of bytes, 0 or more")
