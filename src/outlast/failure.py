@@ -226,10 +226,21 @@ class Evidence(Frozen):
         message: str = "",
         exception_name: str = "",
     ) -> None:
-        headers = _lowercase_names(headers) if headers else {}
-        fields = locals()
-        del fields["self"]
-        self.__dict__.update(fields)
+        self.__dict__.update(
+            origin=origin,
+            http_status=http_status,
+            headers=_lowercase_names(headers) if headers else {},
+            body=body,
+            credentials_sent=credentials_sent,
+            sqlstate=sqlstate,
+            errno=errno,
+            code=code,
+            category=category,
+            retryable=retryable,
+            retry_after=retry_after,
+            message=message,
+            exception_name=exception_name,
+        )
 
     def __hash__(self) -> int:
         """Hash the fields."""
@@ -291,9 +302,20 @@ class Failure(Frozen):
         location: str = "",
         exact: bool = False,  # noqa: FBT001, FBT002  # a field of a value
     ) -> None:
-        fields = locals()
-        del fields["self"]
-        self.__dict__.update(fields)
+        self.__dict__.update(
+            category=category,
+            retryable=retryable,
+            origin=origin,
+            http_status=http_status,
+            code=code,
+            retry_after=retry_after,
+            capped=capped,
+            exception_name=exception_name,
+            message=message,
+            rule=rule,
+            location=location,
+            exact=exact,
+        )
 
     @classmethod
     def with_lazy_texts(cls, read_texts: "Callable[[], dict[str, str | None]]", *facts: "Any", exact: bool) -> "Self":
