@@ -7,7 +7,7 @@ from outlast import clock
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.queue.definition import required_seconds
-from outlast.queue.settings import check_crash_limit, checked_lease
+from outlast.queue.settings import checked_crash_limit, checked_lease
 
 _LONGEST_DELAY = 86400.0  # seconds; limits the linear backoff after many attempts
 
@@ -139,8 +139,6 @@ def read_settings(config: Any) -> BaseWorkerSettings:
     if not queues or not all(isinstance(each, str) and each for each in queues):
         raise ConfigError(f"queues is {queues!r}; give the names of queues")
     lease, heartbeat = checked_lease(setting("lease", 20.0), setting("heartbeat", None))
-    crash_limit = setting("crash_limit", 3)
-    check_crash_limit(crash_limit)
     strategy = setting("retry_strategy", None)
     if strategy is None:
         names = ("max_retries", "base_delay", "max_delay", "jitter")
@@ -151,7 +149,7 @@ def read_settings(config: Any) -> BaseWorkerSettings:
         lease,
         heartbeat,
         required_seconds("poll_interval", setting("poll_interval", 1.0), 0.0),
-        crash_limit,
+        checked_crash_limit(setting("crash_limit", 3)),
         required_seconds("keep_result", setting("keep_result", 7 * 86400.0), 0.0),
         strategy,
     )
