@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -38,7 +39,7 @@ DUE_INDEXES = {"sources_due", "sources_probes"}
 ON_EMPTY_TABLES = {
     "any_source_due": ({"profile": "feed", "everything": False}, DUE_INDEXES),
     "claim_sources": ({"cycle": 4, "owner": "m2", "limit": 100, "lease": 60.0}, {"sources_waiting", "sources_pkey"}),
-    "renew_source_leases": ({"owner": "m1", "lease": 60.0}, {"sources_held", "sources_pkey"}),
+    "renew_source_leases": ({"owner": "m1", "lease": timedelta(seconds=60)}, {"sources_held", "sources_pkey"}),
     "update_sources": ({"sources": json.dumps([ONE])}, {"sources_pkey"}),
     "update_sources_at_cycle_end": ({"sources": json.dumps([ONE])}, {"sources_pkey"}),
     "add_polls": ({"polls": json.dumps([LINE]), "kept": 200}, {"source_polls_pkey"}),
@@ -136,7 +137,7 @@ def test_a_claim_meets_nothing_that_was_polled(full, postgres_server, mode):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["renew_source_leases", "release_source_leases"])
 def test_a_monitor_finds_what_it_holds(full, postgres_server, name, mode):
-    nodes = explain(postgres_server, full, name, {"owner": "m1", "lease": 60.0}, mode)
+    nodes = explain(postgres_server, full, name, {"owner": "m1", "lease": timedelta(seconds=60)}, mode)
     assert used(nodes) == {"sources_held", "sources_pkey"}
     assert read(nodes, "sources_held") == DUE // 100
 

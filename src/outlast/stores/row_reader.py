@@ -29,6 +29,7 @@ class RowReader:
     """
 
     def __init__(self, to_datetime: Convert) -> None:
+        self.to_datetime = to_datetime
         self._by_type: dict[Any, Convert] = {
             datetime: to_datetime,
             bool: bool,

@@ -1,13 +1,13 @@
 """Rules and constants that both stores share: retention, cooldowns, limits, job targets. No I/O."""
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from typing import NamedTuple
 
 from outlast import clock
 from outlast.decide.limits import LimitState, ResourceLimit, admit_candidates
-from outlast.errors import ConfigError, SchemaError
+from outlast.errors import SchemaError
 from outlast.failure import Category, Failure, Origin
 from outlast.ports.job_rows import TargetDone, TargetStatus
 from outlast.ports.rows import Note
@@ -89,13 +89,11 @@ def admit_requests(
     return waits, fresh
 
 
-def limit_row(
-    limit: ResourceLimit, state: LimitState, running: int | None, now: float, to_datetime: Callable[[float], datetime]
-) -> LimitRow:
+def limit_row(limit: ResourceLimit, state: LimitState, running: int | None, now: float) -> LimitRow:
     """Return a limit for display, without times that have passed."""
 
     def if_future(time: float) -> datetime | None:
-        return to_datetime(time) if time > now else None
+        return datetime.fromtimestamp(time, UTC) if time > now else None
 
     slack = 0.0 if limit.rate is None else (limit.burst - 1) / limit.rate
     retry_slack = 0.0 if limit.retries is None else (limit.retry_burst - 1) / limit.retries
@@ -107,7 +105,7 @@ def limit_row(
         waiting_until=if_future(max(state.spread, state.slot_spread)),
         retries_until=None if limit.retries is None else if_future(retries_until),
         mean=state.mean,
-        asked_at=to_datetime(state.asked_at),
+        asked_at=datetime.fromtimestamp(state.asked_at, UTC),
     )
 
 
@@ -124,11 +122,6 @@ def latest_results(targets: Iterable[TargetDone]) -> list[TargetDone]:
         if known is None or replaces_result(each.status, known.status):
             latest[each.source_id] = each
     return [latest[source_id] for source_id in sorted(latest)]
-
-
-def run_exists_error(run_id: str) -> ConfigError:
-    """Return the error for a run id that is already taken."""
-    return ConfigError(f"run {run_id} already exists; choose another run id")
 
 
 @cache

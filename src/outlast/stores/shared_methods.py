@@ -2,15 +2,26 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from outlast.decide.breaker import OPENED_BY_HAND, OPENED_ELSEWHERE
+from outlast.decide.limits import LimitState, ResourceLimit
 from outlast.decide.source_health import SourceState
+from outlast.errors import ConfigError, LeaseLostError
 from outlast.http.settings import host_of
 from outlast.ports.external_attempts import DEFAULT_REPORTER, AttemptState
 from outlast.ports.job_rows import Run, TargetRow, TargetStatus
-from outlast.ports.read_rows import MOST_COUNTED, BreakerOpening, BreakerOrder, FailureGroup, FlowPoint
+from outlast.ports.read_rows import (
+    MOST_COUNTED,
+    MOST_SAMPLED,
+    SILENT_AFTER,
+    BreakerOpening,
+    BreakerOrder,
+    BreakerRow,
+    FailureGroup,
+    FlowPoint,
+)
 from outlast.ports.rows import (
     Attempt,
     Cooldown,
@@ -27,10 +38,13 @@ from outlast.ports.rows import (
     WorkerRow,
 )
 from outlast.ports.source_rows import Alert, Poll, Source, SourceChange, SourceFilter, Sources
-from outlast.ports.triage import PayloadEdit, Replay, ReplayState
+from outlast.ports.store import LimitRow
+from outlast.ports.triage import ChartMark, PayloadEdit, Replay, ReplayState
 from outlast.stores.counters import event_totals
 from outlast.stores.row_reader import RowReader
+from outlast.stores.rules import LIMIT_SHOWN_FOR, limit_row
 
+_BATCH = 1000  # tasks that one transaction unparks
 _SPARSE = 10  # the part of a sample that has to be found
 R = TypeVar("R")
 Values = Mapping[str, Any] | None
@@ -40,7 +54,7 @@ _MAX_ID = 1 << 62  # larger than every id
 class Statements(ABC):
     """Runs statements by name, each as a transaction of its own.
 
-    Parameters are given by name: lists, times and flags as they are in Python.
+    Parameters are given by name: lists, times, durations and flags as they are in Python.
     """
 
     read_row: RowReader
@@ -52,6 +66,13 @@ class Statements(ABC):
     @abstractmethod
     def change(self, name: str, values: Values = None) -> int:
         """Run a statement that writes; return the number of changed rows."""
+
+    def fetch_changed(self, name: str, values: Values = None) -> list[Any]:
+        """Run a statement that writes; return its rows."""
+        return self.fetch(name, values)
+
+    def notify(self) -> None:  # noqa: B027  # not every database can
+        """Wake idle workers of other processes, where the database can do so; those of others poll."""
 
     def select(self, row_type: type[R], name: str, values: Values = None) -> list[R]:
         """Run a statement that only reads; return its rows as row types."""
@@ -92,6 +113,19 @@ class SharedTasks:
     def _first_due(self, queues: Sequence[str]) -> float | None:
         due: float | None = self.db.value("next_due", {"queues": list(queues)})
         return due
+
+    def run_now(self, task_ids: Sequence[int]) -> list[int]:
+        """Make queued tasks due now."""
+        changed = [row[0] for row in self.db.fetch_changed("run_now", {"ids": list(task_ids)})]
+        self.db.notify()
+        return changed
+
+    def unpark(self, task_types: Sequence[str]) -> int:
+        """Queue parked tasks of these task types."""
+        count = self._repeat("unpark", {"task_types": list(task_types), "batch": _BATCH})
+        if count:
+            self.db.notify()
+        return count
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
         """Return whether a suspect is due and a worker may run it now."""
@@ -184,14 +218,34 @@ def _due_change(source: Source, host: str, now: datetime) -> SourceChange | None
     return SourceChange(source._replace(next_poll_at=now, not_before=None)) if _waits_for(source, host) else None
 
 
-class SharedFlowControl:
-    """Parts of `Workers`, `Queues`, `Cooldowns` and `Breakers`."""
+class SharedWorkers:
+    """A part of `Workers`."""
 
     db: Statements
+
+    def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
+        """Renew a worker's lease."""
+        if self.db.change("heartbeat", {"id": worker_id, "lease": timedelta(seconds=lease), "state": state}) != 1:
+            raise LeaseLostError(worker_id)
 
     def workers(self) -> list[WorkerRow]:
         """Return the registered workers."""
         return self.db.select(WorkerRow, "workers")
+
+
+class SharedFlowControl:
+    """Parts of `Queues`, `Cooldowns`, `Periodic`, `Limits` and `Breakers`."""
+
+    db: Statements
+
+    def pause(self, queue: str) -> None:
+        """Pause a queue."""
+        self.db.change("pause_queue", {"name": queue})
+
+    def resume(self, queue: str) -> None:
+        """Resume a paused queue."""
+        self.db.change("delete_queue", {"name": queue})
+        self.db.notify()
 
     def queues(self) -> list[QueueRow]:
         """Return the queues that have tasks or are paused."""
@@ -200,6 +254,28 @@ class SharedFlowControl:
     def periodic(self) -> list[PeriodicRow]:
         """Return all registered periodic tasks, ordered by name."""
         return self.db.select(PeriodicRow, "list_periodic")
+
+    def pause_periodic(self, name: str, *, paused: bool, seconds: float | None = None) -> bool:
+        """Pause or resume a periodic task."""
+        wait = None if seconds is None else timedelta(seconds=seconds)
+        return self.db.change("pause_periodic", {"name": name, "paused": paused, "wait": wait}) == 1
+
+    def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
+        """Return the periodic tasks that are due."""
+        rows = self.db.fetch("due_periodic", {"names": list(names)})
+        return [(name, self.db.read_row.to_datetime(due)) for name, due in rows]
+
+    def limits(self) -> list[LimitRow]:
+        """Return the limits that were used within the last day."""
+        found = []
+        for row in self.db.fetch("limits", {"seconds": LIMIT_SHOWN_FOR}):
+            settings, (running, now, *state) = row[: len(ResourceLimit._fields)], row[len(ResourceLimit._fields) :]
+            found.append(limit_row(ResourceLimit(*settings), LimitState(*state), running, now))
+        return found
+
+    def breakers(self) -> list[BreakerRow]:
+        """Return the breaker states by resource and process."""
+        return self.db.select(BreakerRow, "breakers", {"silent": timedelta(seconds=SILENT_AFTER)})
 
     def cooldowns(self) -> list[Cooldown]:
         """Return the cooldowns that run now."""
@@ -260,6 +336,10 @@ class SharedDeadLetters(ABC):
         """End a running replay, after a step that is in progress."""
         return self.db.change("end_replay", {"id": number, "state": str(state), "why": why, "epoch": epoch}) == 1
 
+    def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
+        """Return the newest marks."""
+        return self.db.select(ChartMark, "list_chart_marks", {"window": timedelta(seconds=window), "limit": limit})
+
     def edits(self, task_id: int) -> list[PayloadEdit]:
         """Return the edits of a task."""
         return self.db.select(PayloadEdit, "payload_edits", {"task_id": task_id})
@@ -305,6 +385,10 @@ class SharedSources:
         """Return sources that are deferred because their host cools down."""
         return [(number, url) for number, url in self.db.fetch("deferred_sources", {"limit": limit})]
 
+    def renew_sources(self, owner: str, lease: float) -> int:
+        """Renew the leases of a monitor's sources without an outcome."""
+        return self.db.change("renew_source_leases", {"owner": owner, "lease": timedelta(seconds=lease)})
+
     def release_sources(self, owner: str) -> int:
         """Release a monitor's sources without an outcome."""
         return self.db.change("release_source_leases", {"owner": owner})
@@ -319,6 +403,10 @@ class SharedAlerts:
         """Return the last alert of each key."""
         return {alert.key: alert for alert in self.db.select(Alert, "last_alerts", {"keys": list(keys)})}
 
+    def prune_alerts(self, older_than: float) -> int:
+        """Delete alerts that were delivered long ago."""
+        return self.db.change("prune_alerts", {"age": timedelta(seconds=older_than)})
+
     def make_alerts_due(self) -> int:
         """Make all waiting alerts due now."""
         return self.db.change("make_alerts_due")
@@ -328,6 +416,18 @@ class SharedJobs:
     """A part of `Jobs`."""
 
     db: Statements
+
+    def add_run(self, run_id: str, job: str, entity: str | None, env: str, parent: str | None) -> Run:
+        """Start a run."""
+        values = {"id": run_id, "job": job, "entity": entity, "env": env, "parent": parent}
+        for row in self.db.fetch_changed("add_run", values):
+            return self.db.read_row(Run, row)
+        raise ConfigError(f"run {run_id} already exists; choose another run id")
+
+    def reopen_run(self, run_id: str) -> Run | None:
+        """Continue a run."""
+        rows = self.db.fetch_changed("reopen_run", {"id": run_id})
+        return self.db.read_row(Run, rows[0]) if rows else None
 
     def run(self, run_id: str) -> Run | None:
         """Return a run, or None."""
@@ -394,14 +494,15 @@ class SharedReads:
             found[fingerprint][task_type] = size
         return found
 
-    def _finished_sample(self, values: Mapping[str, Any], most: int) -> list[FinishedTask]:
-        """Return a sample of finished tasks; `values` say of which window.
+    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
+        """Return tasks of a window that have ended.
 
         Ids with large gaps leave too few tasks in a spread sample; then the newest tasks are the sample.
         """
-        rows = self.db.fetch("sample_finished", {**values, "most": most})
+        values = {"window": timedelta(seconds=window), "most": most}
+        rows = self.db.fetch("sample_finished", values)
         if rows and rows[0][1] > 1 and len(rows) * _SPARSE < most:
-            rows = self.db.fetch("newest_finished", {**values, "most": most})
+            rows = self.db.fetch("newest_finished", values)
         return [self.db.read_row(FinishedTask, row[2:]) for row in rows]
 
     def waiting_for(self, resource: str) -> int:

@@ -42,10 +42,6 @@ class PostgresAlerts(SharedAlerts):
         """Return alerts, newest first."""
         return self.db.select(Alert, "list_alerts", {"waiting": waiting, "limit": limit})
 
-    def prune_alerts(self, older_than: float) -> int:
-        """Delete alerts that were delivered long ago."""
-        return self.db.change("prune_alerts", {"seconds": float(older_than)})
-
 
 def raise_alerts_in(cursor: PostgresCursor, alerts: Sequence[NewAlert]) -> list[Alert]:
     """Add the alerts that are news, in the caller's transaction, which must lock all other rows before."""

@@ -152,6 +152,10 @@ class PostgresStatements(Statements):
         with self.connection() as connection:
             return PostgresCursor(connection, self.sql).change(name, values)
 
+    def notify(self) -> None:
+        """Wake idle workers."""
+        self.fetch("notify")
+
 
 # A pooler such as PgBouncer may use another session for each transaction. It does not identify itself, so it is
 # recognised by its behaviour.

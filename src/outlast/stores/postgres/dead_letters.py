@@ -6,7 +6,7 @@ from typing import Any
 
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, FailureGroup
 from outlast.ports.rows import DeadLetterFilter, Status
-from outlast.ports.triage import MARK_RETENTION, AuditEntry, Canaries, ChartMark, NewReplay, Replay, ReplayStep
+from outlast.ports.triage import MARK_RETENTION, AuditEntry, Canaries, NewReplay, Replay, ReplayStep
 from outlast.stores.counters import counted_statuses
 from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta, write_filter
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, read_row
@@ -170,10 +170,6 @@ class PostgresDeadLetters(SharedDeadLetters):
         """Mark an event on the charts."""
         values = {"kind": kind, "text": text, "who": who, "retention": MARK_RETENTION}
         return int(self.db.value("add_chart_mark", values))
-
-    def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
-        """Return the newest marks."""
-        return self.db.select(ChartMark, "list_chart_marks", {"window": float(window), "limit": limit})
 
     def count_rows(self) -> dict[str, int]:
         """Count the rows. This reads all of them."""

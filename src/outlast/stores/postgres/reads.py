@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from outlast.ports.read_rows import (
     MAX_ROWS_SCANNED,
     MOST_COUNTED,
-    MOST_SAMPLED,
     SILENT_AFTER,
     DeadLetterLine,
     FailureFilter,
@@ -18,7 +17,7 @@ from outlast.ports.read_rows import (
     Pulse,
     TaskLine,
 )
-from outlast.ports.rows import DeadLetterFilter, FinishedTask, Status, TaskFilter
+from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
 from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse
 from outlast.stores.filters import by_filter
 from outlast.stores.postgres.connection import PostgresDatabase, read_row
@@ -166,10 +165,6 @@ class PostgresReads(SharedReads):
             lambda row: format_cursor(row[by], row[2]),
             lambda row: read_row(FailureGroup, row[2:]),
         )
-
-    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
-        """Return tasks of a window that have ended."""
-        return self._finished_sample({"window": float(window)}, most)
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step."""

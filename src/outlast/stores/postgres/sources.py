@@ -100,10 +100,6 @@ class PostgresSources(SharedSources):
         values = {"cycle": cycle_id, "owner": owner, "limit": limit, "lease": float(lease)}
         return self.db.select(Source, "claim_sources", values)
 
-    def renew_sources(self, owner: str, lease: float) -> int:
-        """Renew the leases of a monitor's sources without an outcome."""
-        return self.db.change("renew_source_leases", {"owner": owner, "lease": float(lease)})
-
     def close_cycle(self, cycle_id: int, close: CloseCycle) -> Closed | None:
         """End a cycle; return None while a source of it has no outcome, or if it has already ended."""
         values = {"cycle": cycle_id}

@@ -71,7 +71,7 @@ class PostgresStore(
             prepare_threshold=prepare_threshold,
             pooled=pooled,
         )
-        self.notify_throttle = NotifyThrottle(lambda: self.db.fetch("notify"))
+        self.notify_throttle = NotifyThrottle(self.db.notify)
         self.job_locks = []
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:

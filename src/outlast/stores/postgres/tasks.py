@@ -182,19 +182,6 @@ class PostgresTasks(SharedTasks):
         """Cancel queued or parked tasks."""
         return self.db.column("cancel", {"ids": list(task_ids)})
 
-    def run_now(self, task_ids: Sequence[int]) -> list[int]:
-        """Make queued tasks due now."""
-        changed = self.db.column("run_now", {"ids": list(task_ids)})
-        self.db.fetch("notify")
-        return changed
-
-    def unpark(self, task_types: Sequence[str]) -> int:
-        """Queue parked tasks of these task types."""
-        count = self._repeat("unpark", {"task_types": list(task_types), "batch": _BATCH})
-        if count:
-            self.db.fetch("notify")
-        return count
-
     def counts(self) -> dict[str, int]:
         """Return the number of tasks by status, according to the counters."""
         found: dict[str, int] = dict(self.db.fetch("counts"))

@@ -58,10 +58,6 @@ class SqliteAlerts(SharedAlerts):
         """Return alerts, newest first."""
         return self.db.select(Alert, _LISTS[waiting], {"limit": limit})
 
-    def prune_alerts(self, older_than: float) -> int:
-        """Delete alerts that were delivered long ago."""
-        return self.db.change("prune_alerts", {"before": ms_ago(older_than)})
-
 
 def raise_alerts(connection: Connection, alerts: Iterable[NewAlert]) -> list[Alert]:
     """Add the alerts that are news, within a transaction."""

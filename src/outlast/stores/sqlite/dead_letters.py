@@ -13,7 +13,6 @@ from outlast.ports.triage import (
     MARK_RETENTION,
     AuditEntry,
     Canaries,
-    ChartMark,
     NewReplay,
     Replay,
     ReplayState,
@@ -246,10 +245,6 @@ class SqliteDeadLetters(SharedDeadLetters):
             return execute(connection, "add_chart_mark", values).lastrowid or 0
 
         return self.db.write(work)
-
-    def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
-        """Return the newest marks."""
-        return self.db.select(ChartMark, "list_chart_marks", {"since": ms_ago(window), "limit": limit})
 
     def count_rows(self) -> dict[str, int]:
         """Count the tasks by status, and the dead letters."""

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from outlast.ports.read_rows import (
     MAX_ROWS_SCANNED,
     MOST_COUNTED,
-    MOST_SAMPLED,
     SILENT_AFTER,
     DeadLetterLine,
     FailureFilter,
@@ -17,7 +16,7 @@ from outlast.ports.read_rows import (
     Pulse,
     TaskLine,
 )
-from outlast.ports.rows import DeadLetterFilter, FinishedTask, Status, TaskFilter
+from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
 from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse, take_matching, window_start
 from outlast.stores.filters import by_filter, group_matches
 from outlast.stores.shared_methods import SharedReads
@@ -27,7 +26,6 @@ from outlast.stores.sqlite.connection import (
     bind,
     execute,
     milliseconds,
-    ms_ago,
     now_ms,
     read_row,
     to_datetime,
@@ -133,10 +131,6 @@ class SqliteReads(SharedReads):
             return Page([group for _, group in taken], more, looked)
 
         return self.db.read(work)
-
-    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
-        """Return tasks of a window that have ended."""
-        return self._finished_sample({"since": ms_ago(window)}, most)
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of these groups failed, by time step."""

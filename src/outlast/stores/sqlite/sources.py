@@ -97,10 +97,6 @@ class SqliteSources(SharedSources):
 
         return self.db.write(work)
 
-    def renew_sources(self, owner: str, lease: float) -> int:
-        """Renew the leases of a monitor's sources."""
-        return self.db.change("renew_source_leases", {"owner": owner, "until": ms_from_now(lease)})
-
     def close_cycle(self, cycle_id: int, close: CloseCycle) -> Closed | None:
         """End a cycle. The write transaction locks the file."""
         return self.db.write(lambda connection: _close_cycle(connection, cycle_id, close))

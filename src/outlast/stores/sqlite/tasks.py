@@ -73,14 +73,6 @@ class SqliteTasks(SharedTasks):
 
         return self.db.write(work)
 
-    def run_now(self, task_ids: Sequence[int]) -> list[int]:
-        """Make queued tasks due now."""
-        return [row[0] for row in self.db.fetch_changed("run_now", {"ids": list(task_ids)})]
-
-    def unpark(self, task_types: Sequence[str]) -> int:
-        """Queue parked tasks of these task types."""
-        return self._repeat("unpark", {"task_types": list(task_types), "batch": _BATCH})
-
     def counts(self) -> dict[str, int]:
         """Return the number of tasks by status, according to the counters."""
         (_, running), (_, parked), *totals = self.db.fetch("counts")

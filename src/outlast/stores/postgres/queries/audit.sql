@@ -23,4 +23,4 @@ INSERT INTO {schema}chart_marks (kind, text, who) VALUES (%(kind)s, %(text)s, %(
 -- name: list_chart_marks
 -- Newest first along the primary key.
 SELECT id, at, kind, text, who FROM {schema}chart_marks
-WHERE at >= now() - make_interval(secs => %(window)s::float8) ORDER BY id DESC LIMIT %(limit)s
+WHERE at >= now() - %(window)s ORDER BY id DESC LIMIT %(limit)s

@@ -126,7 +126,7 @@ ORDER BY name
 -- name: pause_periodic
 -- Without seconds, the next run stays.
 UPDATE {schema}periodic
-SET paused = %(paused)s, next_run_at = coalesce(now() + make_interval(secs => %(seconds)s::float8), next_run_at)
+SET paused = %(paused)s, next_run_at = coalesce(now() + %(wait)s::interval, next_run_at)
 WHERE name = %(name)s
 
 -- name: save_periodic_task

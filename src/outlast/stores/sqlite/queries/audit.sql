@@ -39,4 +39,4 @@ DELETE FROM chart_marks WHERE at < :before
 
 -- name: list_chart_marks
 -- Newest first along the primary key.
-SELECT id, at, kind, text, who FROM chart_marks WHERE at >= :since ORDER BY id DESC LIMIT :limit
+SELECT id, at, kind, text, who FROM chart_marks WHERE at >= :now - :window ORDER BY id DESC LIMIT :limit

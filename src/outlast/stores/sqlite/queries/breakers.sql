@@ -2,7 +2,7 @@
 -- The states that processes report, and the orders for resources that none has reported.
 WITH orders AS (SELECT * FROM breaker_orders WHERE until IS NULL OR until > :now),
 known AS (
-    SELECT * FROM breakers WHERE CASE WHEN is_worker THEN process IN (SELECT id FROM workers) ELSE updated_at >= :reported_since END
+    SELECT * FROM breakers WHERE CASE WHEN is_worker THEN process IN (SELECT id FROM workers) ELSE updated_at >= :now - :silent END
 )
 SELECT known.resource, process, known.state, known.until, reason, orders.state, updated_at
 FROM known LEFT JOIN orders ON orders.resource = known.resource

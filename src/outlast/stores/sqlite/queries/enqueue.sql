@@ -45,8 +45,9 @@ WHERE task_type = :task_type AND unique_key = :unique_key AND status IN ('QUEUED
 INSERT INTO periodic (name, next_run_at) VALUES (?, ?) ON CONFLICT DO NOTHING
 
 -- name: due_periodic
--- The table has one row per periodic task, so the caller filters by name.
-SELECT name, next_run_at FROM periodic WHERE next_run_at <= :now AND NOT paused
+-- Only tasks that this process knows; the others belong to other programs.
+SELECT name, next_run_at FROM periodic
+WHERE next_run_at <= :now AND NOT paused AND name IN (SELECT value FROM json_each(:names)) ORDER BY name
 
 -- name: list_periodic
 -- A pruned task leaves no status.

@@ -70,7 +70,7 @@ RETURNING {source_columns}
 
 -- name: renew_source_leases
 -- All leases of a monitor at once. A polled source has an outcome and needs none.
-UPDATE sources SET leased_until = :until WHERE lease_owner = :owner AND outcome IS NULL
+UPDATE sources SET leased_until = :now + :lease WHERE lease_owner = :owner AND outcome IS NULL
 
 -- name: release_source_leases
 -- When a monitor stops, so that others need not wait for the leases to expire.
