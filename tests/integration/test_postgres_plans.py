@@ -340,7 +340,7 @@ def test_a_step_of_a_replay_reads_what_it_takes(failed, postgres_server, step):
 
 
 def test_what_is_counted_row_by_row_is_counted_once(failed, postgres_server):
-    nodes = explain(postgres_server, failed, "count_rows", {}, "force_custom_plan")
+    nodes = explain(postgres_server, failed, "counts_and_rows", {}, "force_custom_plan")
     assert _read_of(nodes, "task_queue") + _read_of(nodes, "dead_letter_queue") >= 3 * MANY + READY + MANY
 
 

@@ -1,5 +1,6 @@
 """Methods that both stores share: they run a statement that each database has under the same name."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -40,7 +41,7 @@ from outlast.ports.rows import (
 from outlast.ports.source_rows import Alert, Poll, Source, SourceChange, SourceFilter, Sources
 from outlast.ports.store import LimitRow
 from outlast.ports.triage import ChartMark, PayloadEdit, Replay, ReplayState
-from outlast.stores.counters import event_totals
+from outlast.stores.counters import event_totals, status_counts
 from outlast.stores.row_reader import RowReader
 from outlast.stores.rules import LIMIT_SHOWN_FOR, limit_row
 
@@ -130,6 +131,10 @@ class SharedTasks:
     def suspects_due(self, queues: Sequence[str]) -> bool:
         """Return whether a suspect is due and a worker may run it now."""
         return bool(self.db.value("suspects_due", {"queues": list(queues)}))
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of tasks by status, according to the counters."""
+        return status_counts(self.db.fetch("counts"))
 
     def get(self, task_id: int) -> Task | None:
         """Return a task, or None."""
@@ -328,6 +333,10 @@ class SharedDeadLetters(ABC):
         """Return dead letters grouped by cause; the sample is the newest one."""
         return [self.db.read_row(Group, row) for row in self._fetch_matching("group_dead_letters", filters)]
 
+    def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
+        """Return replays, newest first."""
+        return self.db.select(Replay, "list_replays", {"running": running, "limit": limit})
+
     def replay_run(self, number: int) -> Replay | None:
         """Return a replay, or None."""
         return self.db.find(Replay, "get_replay", {"id": number})
@@ -335,6 +344,27 @@ class SharedDeadLetters(ABC):
     def end_replay(self, number: int, state: ReplayState, why: str = "", *, epoch: int | None = None) -> bool:
         """End a running replay, after a step that is in progress."""
         return self.db.change("end_replay", {"id": number, "state": str(state), "why": why, "epoch": epoch}) == 1
+
+    def mark_group(
+        self,
+        fingerprint: str,
+        *,
+        note: str | None = None,
+        acknowledged: bool | None = None,
+        snooze: float | None = None,
+        who: str = "",
+    ) -> FailureGroup | None:
+        """Change note, acknowledgement or snooze of a failure group; read it afterwards."""
+        span = None if snooze is None else timedelta(seconds=snooze)
+        marks = {"fingerprint": fingerprint, "note": note, "acknowledged": acknowledged, "snooze": span, "who": who}
+        self.db.change("mark_group", marks)
+        return self.db.find(FailureGroup, "failure_group", {"fingerprint": fingerprint})
+
+    def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
+        """Record a manual action."""
+        values = {"who": who, "action": action, "subject": subject, "reason": reason}
+        ((number,),) = self.db.fetch_changed("add_audit_entry", values | {"detail": json.dumps(detail or {})})
+        return int(number)
 
     def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
         """Return the newest marks."""

@@ -43,7 +43,6 @@ _NEVER_PREPARED = (
     "compare_runs",
     "count_dead_letters",
     "count_matching",
-    "count_rows",
     "count_sources",
     "counts_and_rows",
     "dead_letters",
@@ -264,11 +263,11 @@ class PostgresDatabase(PostgresStatements):
     def __init__(
         self,
         url: str,
-        *,
         schema: str | None,
         min_size: int,
         max_size: int,
         prepare_threshold: Threshold,
+        *,
         pooled: bool | None,
     ) -> None:
         url, url_schema = _cut_schema(url)

@@ -1,13 +1,12 @@
 """Dead letters in PostgreSQL: lists, replays, payload edits, failure groups and the audit log."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, FailureGroup
 from outlast.ports.rows import DeadLetterFilter, Status
 from outlast.ports.triage import MARK_RETENTION, AuditEntry, Canaries, NewReplay, Replay, ReplayStep
-from outlast.stores.counters import counted_statuses
+from outlast.stores.counters import raw_status_counts
 from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta, write_filter
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, read_row
 from outlast.stores.postgres.driver import psycopg
@@ -93,10 +92,6 @@ class PostgresDeadLetters(SharedDeadLetters):
                 break
         return total, oldest, newest
 
-    def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
-        """Return replays, newest first."""
-        return self.db.select(Replay, "list_replays", {"running": running, "limit": limit})
-
     def claim_replay(self, owner: str, lease: float) -> Replay | None:
         """Claim a running replay without a lease, or your own."""
         return self.db.find(Replay, "claim_replay", {"owner": owner, "lease": float(lease)})
@@ -133,31 +128,10 @@ class PostgresDeadLetters(SharedDeadLetters):
         rows = self.db.fetch("edit_payload", values)
         return str(rows[0][0]) if rows else "gone"
 
-    def mark_group(
-        self,
-        fingerprint: str,
-        *,
-        note: str | None = None,
-        acknowledged: bool | None = None,
-        snooze: float | None = None,
-        who: str = "",
-    ) -> FailureGroup | None:
-        """Change note, acknowledgement or snooze of a failure group."""
-        values = {"fingerprint": fingerprint, "note": note, "acknowledged": acknowledged, "snooze": snooze, "who": who}
-        with self.db.transaction() as cursor:
-            cursor.change("mark_group", values)
-            return cursor.find(FailureGroup, "failure_group", {"fingerprint": fingerprint})
-
     def unannounced_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
         """Return groups that never had an alert. The statement is planned each time: there may be few or many."""
         values = {"limit": limit, "quiet": None if quiet is None else float(quiet)}
         return self.db.select(FailureGroup, "unannounced_groups", values)
-
-    def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
-        """Record a manual action."""
-        values = {"who": who, "action": action, "subject": subject, "reason": reason}
-        values["detail"] = json.dumps(detail or {})
-        return int(self.db.value("add_audit_entry", values))
 
     def audits(
         self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
@@ -171,14 +145,10 @@ class PostgresDeadLetters(SharedDeadLetters):
         values = {"kind": kind, "text": text, "who": who, "retention": MARK_RETENTION}
         return int(self.db.value("add_chart_mark", values))
 
-    def count_rows(self) -> dict[str, int]:
-        """Count the rows. This reads all of them."""
-        return _ZERO_COUNTS | dict(self.db.fetch("count_rows"))
-
     def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the counts according to the counters and those of the rows, read by one statement."""
         ((counted, rows),) = self.db.fetch("counts_and_rows")
-        return counted_statuses(counted), _ZERO_COUNTS | dict(rows)
+        return raw_status_counts(counted), _ZERO_COUNTS | dict(rows)
 
     def oldest_dead_letter(self) -> float | None:
         """Return for how many seconds the oldest dead letter of an open group has waited."""

@@ -9,7 +9,6 @@ from outlast.ports.source_rows import (
     ChangeSource,
     CloseCycle,
     Closed,
-    Closing,
     Cycle,
     NewAlert,
     NewSource,
@@ -118,7 +117,8 @@ class PostgresSources(SharedSources):
             if closing.withdraw:
                 _withdraw_pending(cursor, cycle, sources, now)
             transitions = write_changes(cursor, closing.changes, "update_sources_at_cycle_end")
-            raise_alerts_in(cursor, _closing_alerts(closing))
+            alerts = [alert for each in closing.changes for alert in each.alerts]
+            raise_alerts_in(cursor, [*alerts, *closing.alerts])
         return Closed(closing.cycle, transitions)
 
     def cycles(self, profile: str | None, limit: int) -> list[Cycle]:
@@ -177,7 +177,3 @@ def _withdraw_pending(cursor: PostgresCursor, cycle: Cycle, sources: Sequence[So
 def _withdrawn_poll(source_id: int, failure: dict[str, Any], cycle: Cycle, now: datetime) -> Poll:
     status, category, error = (failure.get(name) for name in ("http_status", "category", "message"))
     return Poll(source_id, cycle.id, now, "withdrawn", http_status=status, category=category, error=error)
-
-
-def _closing_alerts(closing: Closing) -> list[Any]:
-    return [alert for each in closing.changes for alert in each.alerts] + list(closing.alerts)

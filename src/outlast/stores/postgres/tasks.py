@@ -8,7 +8,6 @@ from typing import Any
 
 from outlast.errors import ConfigError
 from outlast.ports.rows import Enqueued, NewTask, SettleAndClaim, SettleAndClaimResult, TaskBatch
-from outlast.stores.counters import event_totals, status_counts
 from outlast.stores.filters import GROUP_RETENTION
 from outlast.stores.postgres.connection import Connection, PostgresCursor, PostgresDatabase
 from outlast.stores.postgres.driver import psycopg
@@ -181,12 +180,6 @@ class PostgresTasks(SharedTasks):
     def cancel(self, task_ids: Sequence[int]) -> list[int]:
         """Cancel queued or parked tasks."""
         return self.db.column("cancel", {"ids": list(task_ids)})
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of tasks by status, according to the counters."""
-        found: dict[str, int] = dict(self.db.fetch("counts"))
-        running, parked = found.pop("running"), found.pop("parked")
-        return status_counts(event_totals(found.items()), running, parked)
 
     def prune(self, *, done_before: float) -> int:
         """Delete old finished tasks, expired results and old failure groups."""

@@ -18,7 +18,7 @@ from outlast.ports.triage import (
     ReplayState,
     ReplayStep,
 )
-from outlast.stores.counters import CounterDelta, counted_statuses, event_totals, status_counts, take_matching
+from outlast.stores.counters import CounterDelta, raw_status_counts, status_counts, take_matching
 from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta, write_filter
 from outlast.stores.shared_methods import SharedDeadLetters
 from outlast.stores.sqlite.connection import (
@@ -27,7 +27,6 @@ from outlast.stores.sqlite.connection import (
     bind,
     execute,
     find,
-    milliseconds,
     ms_ago,
     ms_from_now,
     now_ms,
@@ -43,6 +42,7 @@ class _TrialRollbackError(Exception):
     """Rolls back the trial of `check_dead_letters`."""
 
 
+_COUNTED = (*map(str, Status), "dead_letters")
 _COUNT_BATCH = 5000  # dead letters that are counted before other threads may read
 _STEP_SCAN = 5000  # dead letters that one step scans
 
@@ -124,10 +124,6 @@ class SqliteDeadLetters(SharedDeadLetters):
                 return total, newest, cursor
             after = end
 
-    def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
-        """Return replays, newest first."""
-        return self.db.select(Replay, "list_running_replays" if running else "list_replays", {"limit": limit})
-
     def claim_replay(self, owner: str, lease: float) -> Replay | None:
         """Claim a running replay. If there is none, the file is not locked."""
         if self.db.read(lambda connection: _claimable_replay(connection, owner)) is None:
@@ -187,42 +183,12 @@ class SqliteDeadLetters(SharedDeadLetters):
 
         return self.db.write(work)
 
-    def mark_group(
-        self,
-        fingerprint: str,
-        *,
-        note: str | None = None,
-        acknowledged: bool | None = None,
-        snooze: float | None = None,
-        who: str = "",
-    ) -> FailureGroup | None:
-        """Change note, acknowledgement or snooze of a failure group."""
-        values = {
-            "fingerprint": fingerprint,
-            "note": note,
-            "acknowledged": acknowledged,
-            "snooze": None if snooze is None else milliseconds(snooze),
-            "who": who,
-        }
-
-        def work(connection: Connection) -> FailureGroup | None:
-            execute(connection, "mark_group", bind(values))
-            return find(connection, FailureGroup, "failure_group", values)
-
-        return self.db.write(work)
-
     def unannounced_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
         """Return groups that never had an alert. Groups that had one are marked, so that later calls skip them."""
         if self.db.value("has_announced_groups"):
             self.db.change("mark_announced_groups")
         values = {"limit": limit, "since": None if quiet is None else ms_ago(quiet)}
         return self.db.select(FailureGroup, "unannounced_groups", values)
-
-    def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
-        """Record a manual action."""
-        values = {"who": who, "action": action, "subject": subject, "reason": reason}
-        values["detail"] = json.dumps(detail or {}, ensure_ascii=False)
-        return self.db.insert(SQL["add_audit_entry"], bind(values))
 
     def audits(
         self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
@@ -246,14 +212,10 @@ class SqliteDeadLetters(SharedDeadLetters):
 
         return self.db.write(work)
 
-    def count_rows(self) -> dict[str, int]:
-        """Count the tasks by status, and the dead letters."""
-        return _name_counts(self.db.fetch("count_rows")[0])
-
     def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the counts according to the counters and those of the rows, read by one statement."""
         ((counted, *rows),) = self.db.fetch("counts_and_rows")
-        return counted_statuses(json.loads(counted)), _name_counts(rows)
+        return raw_status_counts(json.loads(counted)), dict(zip(_COUNTED, rows, strict=True))
 
     def oldest_dead_letter(self) -> float | None:
         """Return for how many seconds the oldest dead letter of an open group has waited."""
@@ -300,8 +262,7 @@ def _claimable_replay(connection: Connection, owner: str) -> int | None:
 def _count_all(connection: Connection) -> tuple[int, int, int]:
     """Count all dead letters by the counters."""
     newest = execute(connection, "newest_dead_letter_id").fetchone()[0]
-    (_, running), (_, parked), *totals = execute(connection, "counts").fetchall()
-    return status_counts(event_totals(totals), running, parked)["dead_letters"], newest or 0, 0
+    return status_counts(execute(connection, "counts"))["dead_letters"], newest or 0, 0
 
 
 def _count_newest(connection: Connection, filters: DeadLetterFilter) -> tuple[int, int, int]:
@@ -345,7 +306,3 @@ def _next_dead_letters(connection: Connection, replay: Replay, limit: int) -> tu
     )
     numbers, last, _ = take_matching(walk, limit, _STEP_SCAN)
     return numbers, replay.newest if last is None else last
-
-
-def _name_counts(counts: Sequence[int]) -> dict[str, int]:
-    return dict(zip([*map(str, Status), "dead_letters"], counts, strict=True))

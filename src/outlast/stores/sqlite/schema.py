@@ -30,10 +30,6 @@ class SqliteSchema:
         if missing:
             raise missing_tables_error(sorted(missing), LATEST)
 
-    def close(self) -> None:
-        """Close the file."""
-        self.db.close()
-
 
 def prepare_schema(connection: Connection) -> None:
     """Create or migrate the tables. The write lock allows one migration at a time.

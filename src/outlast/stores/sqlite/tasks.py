@@ -11,7 +11,6 @@ from outlast import clock
 from outlast.errors import ConfigError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Enqueued, NewTask, SettleAndClaim, SettleAndClaimResult, TaskBatch
-from outlast.stores.counters import event_totals, status_counts
 from outlast.stores.filters import GROUP_RETENTION
 from outlast.stores.rules import LIMIT_SHOWN_FOR
 from outlast.stores.shared_methods import SharedTasks
@@ -72,11 +71,6 @@ class SqliteTasks(SharedTasks):
             return [row[0] for row in rows]
 
         return self.db.write(work)
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of tasks by status, according to the counters."""
-        (_, running), (_, parked), *totals = self.db.fetch("counts")
-        return status_counts(event_totals(totals), running, parked)
 
     def prune(self, *, done_before: float) -> int:
         """Delete old finished tasks, expired results and old failure groups."""

@@ -189,13 +189,13 @@ SET note = coalesce(%(note)s::text, note),
     acknowledged_at = CASE %(acknowledged)s::boolean WHEN true THEN now() WHEN false THEN NULL ELSE acknowledged_at END,
     acknowledged_by = CASE %(acknowledged)s::boolean WHEN true THEN %(who)s WHEN false THEN '' ELSE acknowledged_by END,
     snoozed_by = CASE
-        WHEN %(snooze)s::float8 IS NULL THEN snoozed_by
-        WHEN %(snooze)s::float8 > 0 THEN %(who)s
+        WHEN %(snooze)s::interval IS NULL THEN snoozed_by
+        WHEN %(snooze)s::interval > interval '0' THEN %(who)s
         ELSE ''
     END,
     snoozed_until = CASE
-        WHEN %(snooze)s::float8 IS NULL THEN snoozed_until
-        WHEN %(snooze)s::float8 > 0 THEN now() + make_interval(secs => %(snooze)s::float8)
+        WHEN %(snooze)s::interval IS NULL THEN snoozed_until
+        WHEN %(snooze)s::interval > interval '0' THEN now() + %(snooze)s::interval
     END
 WHERE fingerprint = %(fingerprint)s
 

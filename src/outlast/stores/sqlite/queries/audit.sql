@@ -1,6 +1,7 @@
 -- name: add_audit_entry
 -- Records a manual action; entries are never changed.
 INSERT INTO audit_log (at, who, action, subject, detail, reason) VALUES (:now, :who, :action, :subject, :detail, :reason)
+RETURNING id
 
 -- part: audit_columns
 id, at, who, action, subject, detail, reason

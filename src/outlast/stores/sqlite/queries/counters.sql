@@ -52,11 +52,6 @@ FROM task_queue
 -- indexes.
 {counts_by_events}
 
--- name: count_rows
--- Live tasks are in small indexes. Finished ones are in none, which keeps successes cheap: one scan of the table counts
--- them.
-{counts_by_rows}
-
 -- name: counts_and_rows
 -- The counters beside the real rows. One statement, so both are from the same moment.
 WITH by_counters (name, n) AS (

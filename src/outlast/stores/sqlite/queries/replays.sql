@@ -13,12 +13,8 @@ RETURNING {replay_columns}
 SELECT {replay_columns} FROM replays WHERE id = :id
 
 -- name: list_replays
--- Newest first along the primary key.
-SELECT {replay_columns} FROM replays ORDER BY id DESC LIMIT :limit
-
--- name: list_running_replays
--- The same for replays that run.
-SELECT {replay_columns} FROM replays WHERE state = 'running' ORDER BY id DESC LIMIT :limit
+-- One statement for both lists; there are few replays.
+SELECT {replay_columns} FROM replays WHERE NOT :running OR state = 'running' ORDER BY id DESC LIMIT :limit
 
 -- name: claimable_replay
 -- The one claimed longest ago, of those that nobody else holds.
