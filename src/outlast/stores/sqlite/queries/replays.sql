@@ -1,6 +1,6 @@
 -- part: replay_columns
 id, which, canary, rate, state, stage, total, newest, cursor, replayed, conflicts, conflict_ids, stopped_by, who,
-    reason, epoch, created_at, updated_at, ended_at, json_extract(which, '$.max_failures') AS max_failures
+    reason, epoch, created_at, updated_at, ended_at
 
 -- name: add_replay
 -- `bound` keeps the first value of `newest`, which resuming may raise.
