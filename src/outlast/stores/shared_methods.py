@@ -46,6 +46,7 @@ from outlast.stores.row_reader import RowReader
 from outlast.stores.rules import LIMIT_SHOWN_FOR, limit_row
 
 _BATCH = 1000  # tasks that one transaction unparks
+_REPORTED_FIELDS = ("resource", "state", "seconds", "reason")
 _SPARSE = 10  # the part of a sample that has to be found
 R = TypeVar("R")
 Values = Mapping[str, Any] | None
@@ -260,6 +261,10 @@ class SharedFlowControl:
         """Return all registered periodic tasks, ordered by name."""
         return self.db.select(PeriodicRow, "list_periodic")
 
+    def set_periodic(self, first_runs: Mapping[str, float]) -> None:
+        """Register periodic tasks."""
+        self.db.change("set_periodic", {"waits": json.dumps(dict(first_runs))})
+
     def pause_periodic(self, name: str, *, paused: bool, seconds: float | None = None) -> bool:
         """Pause or resume a periodic task."""
         wait = None if seconds is None else timedelta(seconds=seconds)
@@ -277,6 +282,15 @@ class SharedFlowControl:
             settings, (running, now, *state) = row[: len(ResourceLimit._fields)], row[len(ResourceLimit._fields) :]
             found.append(limit_row(ResourceLimit(*settings), LimitState(*state), running, now))
         return found
+
+    def report_breakers(
+        self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
+    ) -> None:
+        """Save the breaker states of a process. If a resource is given twice, the last one counts."""
+        if rows:
+            latest = {row[0]: dict(zip(_REPORTED_FIELDS, row, strict=True)) for row in rows}
+            values = {"process": process, "rows": json.dumps([*latest.values()]), "leased": leased}
+            self.db.change("report_breakers", values)
 
     def breakers(self) -> list[BreakerRow]:
         """Return the breaker states by resource and process."""

@@ -1,7 +1,7 @@
 """Queues, cooldowns, periodic tasks, limits and breakers in PostgreSQL."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -20,7 +20,6 @@ _IDLE_TIMEOUT = "10s"  # for the lock holder: its process may be stopped or its 
 T = TypeVar("T")
 LimitStates = dict[str, LimitState]
 Slots = dict[str, list[tuple[int, int]]]
-_REPORTED_FIELDS = ("resource", "state", "seconds", "reason")
 
 
 class PostgresFlowControl(SharedFlowControl):
@@ -49,11 +48,6 @@ class PostgresFlowControl(SharedFlowControl):
     def now(self) -> datetime:
         """Return the server's time."""
         return in_utc(self.db.value("server_time"))
-
-    def set_periodic(self, first_runs: Mapping[str, float]) -> None:
-        """Register periodic tasks."""
-        values = {"names": list(first_runs), "seconds": [float(seconds) for seconds in first_runs.values()]}
-        self.db.change("set_periodic", values)
 
     def run_periodic(
         self, name: str, due: datetime, seconds: float, task: NewTask, *, wait: bool = False
@@ -104,15 +98,6 @@ class PostgresFlowControl(SharedFlowControl):
                 if len(rows) == len(names):
                     return work(cursor, {row[0]: LimitState._make(row[1:]) for row in rows})
             self.db.change("add_limits", {"resources": list(names), "mean": FIRST_MEAN})
-
-    def report_breakers(
-        self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
-    ) -> None:
-        """Save the breaker states of a process. If a resource is given twice, the last one counts."""
-        if rows:
-            latest = {row[0]: dict(zip(_REPORTED_FIELDS, row, strict=True)) for row in rows}
-            values = {"process": process, "rows": _dumps([*latest.values()]), "leased": leased}
-            self.db.change("report_breakers", values)
 
     def order_breaker(self, resource: str, state: str, seconds: float | None = None) -> BreakerOrder:
         """Open or close the breakers of a resource in all processes."""

@@ -78,12 +78,6 @@ class SqliteFlowControl(SharedFlowControl):
         """Return the current time."""
         return to_datetime(now_ms())
 
-    def set_periodic(self, first_runs: Mapping[str, float]) -> None:
-        """Register periodic tasks."""
-        now = now_ms()
-        rows = [(name, now + milliseconds(seconds)) for name, seconds in first_runs.items()]
-        self.db.write(lambda connection: connection.executemany(SQL["set_periodic"], rows))
-
     def run_periodic(
         self, name: str, due: datetime, seconds: float, task: NewTask, *, wait: bool = False
     ) -> Enqueued | None:
@@ -128,27 +122,6 @@ class SqliteFlowControl(SharedFlowControl):
             return waits
 
         return self.db.write(work)
-
-    def report_breakers(
-        self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
-    ) -> None:
-        """Save the breaker states of a process."""
-        if not rows:
-            return
-        now = now_ms()
-        values = [
-            {
-                "resource": resource,
-                "process": process,
-                "state": state,
-                "until": None if seconds is None else now + milliseconds(seconds),
-                "reason": reason,
-                "leased": leased,
-                "now": now,
-            }
-            for resource, state, seconds, reason in rows
-        ]
-        self.db.write(lambda connection: connection.executemany(SQL["report_breaker"], values))
 
     def order_breaker(self, resource: str, state: str, seconds: float | None = None) -> BreakerOrder:
         """Open or close the breakers of a resource in all processes."""

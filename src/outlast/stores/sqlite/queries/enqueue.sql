@@ -41,8 +41,10 @@ SELECT id FROM task_queue
 WHERE task_type = :task_type AND unique_key = :unique_key AND status IN ('QUEUED', 'RUNNING', 'PARKED')
 
 -- name: set_periodic
--- A periodic task that is already registered keeps its next run.
-INSERT INTO periodic (name, next_run_at) VALUES (?, ?) ON CONFLICT DO NOTHING
+-- A periodic task that is already registered keeps its next run. Milliseconds are rounded up.
+INSERT INTO periodic (name, next_run_at)
+SELECT key, :now + CAST(value * 1000 + 0.999 AS INTEGER) FROM json_each(:waits) WHERE true
+ON CONFLICT DO NOTHING
 
 -- name: due_periodic
 -- Only tasks that this process knows; the others belong to other programs.
