@@ -40,13 +40,15 @@ from outlast.ports.rows import (
 )
 from outlast.ports.source_rows import Alert, Poll, Source, SourceChange, SourceFilter, Sources
 from outlast.ports.store import LimitRow
-from outlast.ports.triage import ChartMark, PayloadEdit, Replay, ReplayState
+from outlast.ports.triage import ChartMark, NewReplay, PayloadEdit, Replay, ReplayState
 from outlast.stores.counters import event_totals, status_counts
+from outlast.stores.filters import write_filter
 from outlast.stores.row_reader import RowReader
 from outlast.stores.rules import LIMIT_SHOWN_FOR, limit_row
 
 _BATCH = 1000  # tasks that one transaction unparks
 _REPORTED_FIELDS = ("resource", "state", "seconds", "reason")
+_OLDEST_SCAN = 100  # oldest dead letters that PostgreSQL searches for one of an open group, before all groups
 _SPARSE = 10  # the part of a sample that has to be found
 R = TypeVar("R")
 Values = Mapping[str, Any] | None
@@ -347,6 +349,18 @@ class SharedDeadLetters(ABC):
         """Return dead letters grouped by cause; the sample is the newest one."""
         return [self.db.read_row(Group, row) for row in self._fetch_matching("group_dead_letters", filters)]
 
+    @abstractmethod
+    def _count_matches(self, filters: DeadLetterFilter) -> tuple[int, int, int]:
+        """Return how many dead letters match, the largest id, and an id below the smallest. Blocks no writer."""
+
+    def add_replay(self, new: NewReplay) -> Replay:
+        """Start a replay, from the oldest matching dead letter to the newest."""
+        total, newest, cursor = self._count_matches(new.filters)
+        found = {"total": total, "newest": newest, "cursor": cursor}
+        values = new._asdict() | found | {"filters": write_filter(new.filters, new.max_failures)}
+        (row,) = self.db.fetch_changed("add_replay", values)
+        return self.db.read_row(Replay, row)
+
     def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
         """Return replays, newest first."""
         return self.db.select(Replay, "list_replays", {"running": running, "limit": limit})
@@ -383,6 +397,11 @@ class SharedDeadLetters(ABC):
     def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
         """Return the newest marks."""
         return self.db.select(ChartMark, "list_chart_marks", {"window": timedelta(seconds=window), "limit": limit})
+
+    def oldest_dead_letter(self) -> float | None:
+        """Return for how many seconds the oldest dead letter of an open group has waited."""
+        seconds: float | None = self.db.value("oldest_dead_letter", {"look": _OLDEST_SCAN})
+        return seconds
 
     def edits(self, task_id: int) -> list[PayloadEdit]:
         """Return the edits of a task."""

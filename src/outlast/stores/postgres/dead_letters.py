@@ -5,9 +5,9 @@ from typing import Any
 
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, FailureGroup
 from outlast.ports.rows import DeadLetterFilter, Status
-from outlast.ports.triage import MARK_RETENTION, AuditEntry, Canaries, NewReplay, Replay, ReplayStep
+from outlast.ports.triage import MARK_RETENTION, AuditEntry, Canaries, Replay, ReplayStep
 from outlast.stores.counters import raw_status_counts
-from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta, write_filter
+from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, read_row
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.reads import filter_values, has_nul
@@ -18,8 +18,6 @@ _BATCH = 500
 _COUNT_SCAN = 10 * MAX_ROWS_SCANNED
 """Dead letters that one statement scans to count matches."""
 _MAX_ID = 2**63 - 1
-_OLDEST_SCAN = 100
-"""Oldest dead letters that are searched for one of an open group, before all groups are searched."""
 _ZERO_COUNTS = {str(status): 0 for status in Status} | {"dead_letters": 0}
 
 
@@ -62,35 +60,26 @@ class PostgresDeadLetters(SharedDeadLetters):
         values = filter_values(filters)
         return [] if has_nul(values) else self.db.fetch(name, values)
 
-    def add_replay(self, new: NewReplay) -> Replay:
-        """Start a replay, from the oldest matching dead letter to the newest."""
-        with self.db.transaction() as cursor:
-            total, oldest, newest = self._count_matches(cursor, new.filters)
-            values = new._asdict() | {
-                "filters": write_filter(new.filters, new.max_failures),
-                "total": total,
-                "newest": newest,
-            }
-            (replay,) = cursor.select(Replay, "add_replay", values | {"cursor": max(oldest - 1, 0)})
-        return replay
+    def _count_matches(self, filters: DeadLetterFilter) -> tuple[int, int, int]:
+        """Return how many dead letters match, the largest id, and an id below the smallest.
 
-    def _count_matches(self, cursor: PostgresCursor, filters: DeadLetterFilter) -> tuple[int, int, int]:
-        """Return how many dead letters match, and their smallest and largest id; reads along an index, part by part."""
-        total = oldest = newest = 0
+        Reads along an index, part by part.
+        """
+        total, oldest, newest = 0, 1, 0
         values = filter_values(filters)
         if has_nul(values):
-            return total, oldest, newest
+            return 0, 0, 0
         before = _MAX_ID if filters.before is None else filters.before
         left = _MAX_ID if filters.limit is None else filters.limit
         while left > 0:
             bounds = {"before": before, "limit": left, "look": _COUNT_SCAN}
-            (row,) = cursor.fetch(f"count_matching{by_filter(filters)}", values | bounds)
+            (row,) = self.db.fetch(f"count_matching{by_filter(filters)}", values | bounds)
             count, least, largest, scanned, before = row
             if count:
                 total, oldest, newest, left = total + count, least, max(newest, largest), left - count
             if scanned < _COUNT_SCAN:
                 break
-        return total, oldest, newest
+        return total, newest, oldest - 1
 
     def claim_replay(self, owner: str, lease: float) -> Replay | None:
         """Claim a running replay without a lease, or your own."""
@@ -149,11 +138,6 @@ class PostgresDeadLetters(SharedDeadLetters):
         """Return the counts according to the counters and those of the rows, read by one statement."""
         ((counted, rows),) = self.db.fetch("counts_and_rows")
         return raw_status_counts(counted), _ZERO_COUNTS | dict(rows)
-
-    def oldest_dead_letter(self) -> float | None:
-        """Return for how many seconds the oldest dead letter of an open group has waited."""
-        seconds: float | None = self.db.value("oldest_dead_letter", {"look": _OLDEST_SCAN})
-        return seconds
 
     def record_observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
         """Count decisions of a program in observe mode."""

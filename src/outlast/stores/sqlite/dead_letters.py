@@ -13,13 +13,12 @@ from outlast.ports.triage import (
     MARK_RETENTION,
     AuditEntry,
     Canaries,
-    NewReplay,
     Replay,
     ReplayState,
     ReplayStep,
 )
 from outlast.stores.counters import CounterDelta, raw_status_counts, status_counts, take_matching
-from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta, write_filter
+from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta
 from outlast.stores.shared_methods import SharedDeadLetters
 from outlast.stores.sqlite.connection import (
     SQL,
@@ -30,7 +29,6 @@ from outlast.stores.sqlite.connection import (
     ms_ago,
     ms_from_now,
     now_ms,
-    read_row,
 )
 from outlast.stores.sqlite.counters import write_delta
 from outlast.stores.sqlite.reads import MAX_ID, DeadLetterScan, scan_dead_letters, walk_values
@@ -95,18 +93,6 @@ class SqliteDeadLetters(SharedDeadLetters):
 
     def _fetch_matching(self, name: str, filters: DeadLetterFilter) -> list[Any]:
         return self.db.fetch(name, filters._asdict())
-
-    def add_replay(self, new: NewReplay) -> Replay:
-        """Start a replay. The matching dead letters are counted first, without blocking writers."""
-        total, newest, cursor = self._count_matches(new.filters)
-        values = new._asdict() | {
-            "filters": write_filter(new.filters, new.max_failures),
-            "total": total,
-            "newest": newest,
-            "cursor": cursor,
-        }
-        (row,) = self.db.fetch_changed("add_replay", values)
-        return read_row(Replay, row)
 
     def _count_matches(self, filters: DeadLetterFilter) -> tuple[int, int, int]:
         """Return how many dead letters match, the largest id, and an id below the smallest."""
@@ -216,11 +202,6 @@ class SqliteDeadLetters(SharedDeadLetters):
         """Return the counts according to the counters and those of the rows, read by one statement."""
         ((counted, *rows),) = self.db.fetch("counts_and_rows")
         return raw_status_counts(json.loads(counted)), dict(zip(_COUNTED, rows, strict=True))
-
-    def oldest_dead_letter(self) -> float | None:
-        """Return for how many seconds the oldest dead letter of an open group has waited."""
-        moved = self.db.value("oldest_dead_letter")
-        return None if moved is None else max(0.0, (now_ms() - moved) / 1000)
 
     def record_observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
         """Count decisions of a program in observe mode."""

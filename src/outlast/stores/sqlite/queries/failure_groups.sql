@@ -170,10 +170,10 @@ WITH RECURSIVE causes (cause) AS (
     )
     FROM causes WHERE cause IS NOT NULL
 )
-SELECT min((
+SELECT max(0.0, (:now - min((
     SELECT moved_to_dlq_at FROM dead_letter_queue INDEXED BY dead_letter_queue_fingerprint
     WHERE dead_letter_queue.fingerprint = causes.cause ORDER BY id LIMIT 1
-))
+))) / 1000.0)
 FROM causes CROSS JOIN failure_groups ON failure_groups.fingerprint = causes.cause
 {join_recent_deltas}
 WHERE coalesce(snoozed_until, 0) <= :now
