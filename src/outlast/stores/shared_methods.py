@@ -369,6 +369,11 @@ class SharedDeadLetters(ABC):
         """Return a replay, or None."""
         return self.db.find(Replay, "get_replay", {"id": number})
 
+    def claim_replay(self, owner: str, lease: float) -> Replay | None:
+        """Claim a running replay without a lease, or your own."""
+        rows = self.db.fetch_changed("claim_replay", {"owner": owner, "lease": timedelta(seconds=lease)})
+        return self.db.read_row(Replay, rows[0]) if rows else None
+
     def end_replay(self, number: int, state: ReplayState, why: str = "", *, epoch: int | None = None) -> bool:
         """End a running replay, after a step that is in progress."""
         return self.db.change("end_replay", {"id": number, "state": str(state), "why": why, "epoch": epoch}) == 1
@@ -448,6 +453,11 @@ class SharedSources:
         """Return sources that are deferred because their host cools down."""
         return [(number, url) for number, url in self.db.fetch("deferred_sources", {"limit": limit})]
 
+    def claim_sources(self, cycle_id: int, owner: str, limit: int, lease: float) -> list[Source]:
+        """Claim sources of a cycle that have no outcome, ordered by id."""
+        values = {"cycle": cycle_id, "owner": owner, "limit": limit, "lease": timedelta(seconds=lease)}
+        return [self.db.read_row(Source, row) for row in sorted(self.db.fetch_changed("claim_sources", values))]
+
     def renew_sources(self, owner: str, lease: float) -> int:
         """Renew the leases of a monitor's sources without an outcome."""
         return self.db.change("renew_source_leases", {"owner": owner, "lease": timedelta(seconds=lease)})
@@ -465,6 +475,11 @@ class SharedAlerts:
     def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:
         """Return the last alert of each key."""
         return {alert.key: alert for alert in self.db.select(Alert, "last_alerts", {"keys": list(keys)})}
+
+    def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
+        """Claim alerts that are due and have no lease, oldest first."""
+        rows = self.db.fetch_changed("claim_alerts", {"limit": limit, "lease": timedelta(seconds=lease)})
+        return sorted(self.db.read_row(Alert, row) for row in rows)
 
     def prune_alerts(self, older_than: float) -> int:
         """Delete alerts that were delivered long ago."""

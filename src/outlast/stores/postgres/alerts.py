@@ -30,10 +30,6 @@ class PostgresAlerts(SharedAlerts):
             cursor.fetch("lock_alerts", {"keys": keys})
             return cursor.select(Alert, "remind_alerts", {"after": float(after), "keys": keys})
 
-    def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
-        """Claim alerts that are due and have no lease, oldest first."""
-        return self.db.select(Alert, "claim_alerts", {"limit": limit, "lease": float(lease)})
-
     def settle_alerts(self, results: Sequence[AlertResult]) -> int:
         """Save results of deliveries."""
         return self.db.change("settle_alerts", {"results": _dumps([each._asdict() for each in results])})

@@ -81,10 +81,6 @@ class PostgresDeadLetters(SharedDeadLetters):
                 break
         return total, newest, oldest - 1
 
-    def claim_replay(self, owner: str, lease: float) -> Replay | None:
-        """Claim a running replay without a lease, or your own."""
-        return self.db.find(Replay, "claim_replay", {"owner": owner, "lease": float(lease)})
-
     def replay_step(self, number: int, epoch: int, limit: int, *, stage: int, canary: bool) -> ReplayStep | None:
         """Queue the next dead letters again. Locks the replay first, then its dead letters, then their tasks."""
         with self.db.transaction() as cursor:

@@ -94,11 +94,6 @@ class PostgresSources(SharedSources):
                 return cursor.find(Cycle, "set_cycle_size", {"cycle": number, "sources": size})
         return None
 
-    def claim_sources(self, cycle_id: int, owner: str, limit: int, lease: float) -> list[Source]:
-        """Claim sources of a cycle that have no outcome, ordered by id."""
-        values = {"cycle": cycle_id, "owner": owner, "limit": limit, "lease": float(lease)}
-        return self.db.select(Source, "claim_sources", values)
-
     def close_cycle(self, cycle_id: int, close: CloseCycle) -> Closed | None:
         """End a cycle; return None while a source of it has no outcome, or if it has already ended."""
         values = {"cycle": cycle_id}

@@ -32,15 +32,7 @@ class SqliteAlerts(SharedAlerts):
 
     def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
         """Claim alerts that are due, oldest first. If none is due, the file is not locked."""
-        if not self.db.fetch("claimable_alerts", {"limit": 1}):
-            return []
-
-        def work(connection: Connection) -> list[Alert]:
-            due = execute(connection, "claimable_alerts", bind({"limit": limit}))
-            values = bind({"ids": [row[0] for row in due], "until": ms_from_now(lease)})
-            return sorted(read_row(Alert, row) for row in execute(connection, "claim_alerts", values))
-
-        return self.db.write(work)
+        return super().claim_alerts(limit, lease) if self.db.fetch("claimable_alerts", {"limit": 1}) else []
 
     def settle_alerts(self, results: Sequence[AlertResult]) -> int:
         """Save results of deliveries."""

@@ -27,7 +27,6 @@ from outlast.stores.sqlite.connection import (
     execute,
     find,
     ms_ago,
-    ms_from_now,
     now_ms,
 )
 from outlast.stores.sqlite.counters import write_delta
@@ -112,17 +111,7 @@ class SqliteDeadLetters(SharedDeadLetters):
 
     def claim_replay(self, owner: str, lease: float) -> Replay | None:
         """Claim a running replay. If there is none, the file is not locked."""
-        if self.db.read(lambda connection: _claimable_replay(connection, owner)) is None:
-            return None
-
-        def work(connection: Connection) -> Replay | None:
-            number = _claimable_replay(connection, owner)
-            if number is None:
-                return None
-            values = {"id": number, "owner": owner, "until": ms_from_now(lease)}
-            return find(connection, Replay, "claim_replay", values)
-
-        return self.db.write(work)
+        return super().claim_replay(owner, lease) if self.db.fetch("claimable_replay", {"owner": owner}) else None
 
     def replay_step(self, number: int, epoch: int, limit: int, *, stage: int, canary: bool) -> ReplayStep | None:
         """Queue the next dead letters of a replay again."""
@@ -233,11 +222,6 @@ def remove_dead_letters(connection: Connection, numbers: list[int], event: FlowE
         delta.dead_letters(event, *row)
     write_delta(connection, delta, now_ms())
     return len(rows)
-
-
-def _claimable_replay(connection: Connection, owner: str) -> int | None:
-    row = execute(connection, "claimable_replay", {"owner": owner, "now": now_ms()}).fetchone()
-    return None if row is None else row[0]
 
 
 def _count_all(connection: Connection) -> tuple[int, int, int]:

@@ -29,7 +29,7 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE {schema}replays
 SET epoch = epoch + (lease_owner IS DISTINCT FROM %(owner)s)::integer, lease_owner = %(owner)s,
-    leased_until = now() + make_interval(secs => %(lease)s)
+    leased_until = now() + %(lease)s
 FROM chosen WHERE id = chosen_id
 RETURNING {replay_columns}
 

@@ -108,7 +108,7 @@ WITH chosen AS MATERIALIZED (
 ),
 taken AS (
     UPDATE {schema}sources
-    SET epoch = epoch + 1, lease_owner = %(owner)s, leased_until = now() + make_interval(secs => %(lease)s)
+    SET epoch = epoch + 1, lease_owner = %(owner)s, leased_until = now() + %(lease)s
     FROM chosen
     WHERE chosen_id BETWEEN 1 AND 9223372036854775807 AND id = chosen_id
     RETURNING {source_columns}

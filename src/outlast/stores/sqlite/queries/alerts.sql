@@ -15,7 +15,7 @@ INSERT INTO alerts (key, kind, state, title, text, due_at, created_at)
 VALUES (:key, :kind, :state, :title, :text, :now, :now)
 RETURNING {new_alert_columns}
 
--- name: claimable_alerts
+-- part: claimable
 -- Oldest first, unless an older alert of the key has reached no channel yet. One that some channel has holds nothing
 -- back: another channel may be down for a day. Delivered alerts are never read.
 SELECT id FROM alerts INDEXED BY alerts_waiting
@@ -27,10 +27,14 @@ WHERE delivered_at IS NULL AND due_at <= :now AND (leased_until IS NULL OR lease
     )
 ORDER BY id LIMIT :limit
 
+-- name: claimable_alerts
+-- Read before the file is locked: mostly none is due.
+{claimable}
+
 -- name: claim_alerts
 -- The epoch rises, so a late result of an earlier claim is refused.
-UPDATE alerts SET epoch = epoch + 1, deliveries = deliveries + 1, leased_until = :until
-WHERE id IN (SELECT value FROM json_each(:ids))
+UPDATE alerts SET epoch = epoch + 1, deliveries = deliveries + 1, leased_until = :now + :lease
+WHERE id IN ({claimable})
 RETURNING {alert_columns}
 
 -- name: make_alerts_due

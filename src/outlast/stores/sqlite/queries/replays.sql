@@ -16,15 +16,20 @@ SELECT {replay_columns} FROM replays WHERE id = :id
 -- One statement for both lists; there are few replays.
 SELECT {replay_columns} FROM replays WHERE NOT :running OR state = 'running' ORDER BY id DESC LIMIT :limit
 
--- name: claimable_replay
--- The one claimed longest ago, of those that nobody else holds.
+-- part: claimable
 SELECT id FROM replays INDEXED BY replays_running
 WHERE state = 'running' AND (lease_owner IS NULL OR lease_owner = :owner OR leased_until <= :now)
 ORDER BY coalesce(leased_until, 0), id LIMIT 1
 
+-- name: claimable_replay
+-- The one claimed longest ago, of those that nobody else holds. Read before the file is locked: mostly there is none.
+{claimable}
+
 -- name: claim_replay
 -- The epoch distinguishes holders, not claims.
-UPDATE replays SET epoch = epoch + (lease_owner IS NOT :owner), lease_owner = :owner, leased_until = :until WHERE id = :id
+UPDATE replays
+SET epoch = epoch + (lease_owner IS NOT :owner), lease_owner = :owner, leased_until = :now + :lease
+WHERE id = ({claimable})
 RETURNING {replay_columns}
 
 -- name: replay_bound
