@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import NamedTuple
 
 from outlast import clock
 from outlast.decide.limits import LimitState, ResourceLimit, admit_candidates
@@ -19,36 +18,6 @@ POLLS_KEPT = 200
 """History entries that are kept per source."""
 COOLDOWN_TAIL = 60.0
 """Seconds after the end of a cooldown within which the tasks that triggered it are due; they were deferred later."""
-
-
-class CooldownState(NamedTuple):
-    """A stored cooldown, running or over. Times are in the store's unit.
-
-    Attributes:
-        capped: Responses in a row that asked for longer than the cap.
-        probing: Whether a probe is in progress.
-    """
-
-    until: float
-    reason: str
-    capped: int = 0
-    probing: bool = False
-
-
-def merge_cooldown(known: CooldownState | None, answer: CooldownState, now: float) -> CooldownState:
-    """Return the cooldown after a response; the later end wins.
-
-    Args:
-        known: The stored cooldown.
-        answer: What the response asks for; `capped` is 1 if it asked for longer than the cap.
-        now: The current time.
-    """
-    if known is None:
-        return answer
-    longer = answer if answer.until > known.until else known
-    is_running = known.until > now and not known.probing
-    capped = max(known.capped, 1) if is_running else known.capped + 1
-    return CooldownState(longer.until, longer.reason, capped if answer.capped else 0)
 
 
 LIMIT_SHOWN_FOR = 86400.0

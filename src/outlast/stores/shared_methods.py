@@ -46,7 +46,7 @@ from outlast.stores.filters import write_filter
 from outlast.stores.row_reader import RowReader
 from outlast.stores.rules import LIMIT_SHOWN_FOR, limit_row
 
-_BATCH = 1000  # tasks that one transaction unparks
+_BATCH = 1000  # rows that one transaction changes
 _REPORTED_FIELDS = ("resource", "state", "seconds", "reason")
 _OLDEST_SCAN = 100  # oldest dead letters that PostgreSQL searches for one of an open group, before all groups
 _SPARSE = 10  # the part of a sample that has to be found
@@ -164,6 +164,12 @@ class SharedTasks:
         """Return the stored result of a task."""
         rows = self.db.fetch("result", {"id": task_id})
         return str(rows[0][0]) if rows else None
+
+    def _prune_leftovers(self) -> int:
+        """Delete unused slots and limits, and expired results; return the number of results."""
+        self._repeat("prune_slots", {"batch": _BATCH})
+        self._repeat("prune_limits", {"seconds": LIMIT_SHOWN_FOR, "batch": _BATCH})
+        return self._repeat("prune_results", {"batch": _BATCH})
 
     def _repeat(self, name: str, values: Mapping[str, Any]) -> int:
         """Run a statement that changes at most one batch until nothing is left; return the number of changed rows."""
@@ -297,6 +303,19 @@ class SharedFlowControl:
     def breakers(self) -> list[BreakerRow]:
         """Return the breaker states by resource and process."""
         return self.db.select(BreakerRow, "breakers", {"silent": timedelta(seconds=SILENT_AFTER)})
+
+    def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
+        """Start a cooldown and defer the tasks of its resource; return the number of capped responses in a row."""
+        values = {"resource": resource, "length": timedelta(seconds=seconds), "reason": reason, "capped": int(capped)}
+        ((count,),) = self.db.fetch_changed("start_cooldown", values)
+        while self.db.change("defer_cooling_tasks") > 0:
+            pass
+        return int(count)
+
+    def probe(self, resource: str, hold: float) -> bool:
+        """Ask for permission to call a resource after a capped cooldown. A free resource changes nothing."""
+        values = {"resource": resource, "hold": timedelta(seconds=hold)}
+        return not self.db.fetch("blocking_cooldown", values) or self.db.change("start_probe", values) == 1
 
     def cooldowns(self) -> list[Cooldown]:
         """Return the cooldowns that run now."""

@@ -27,18 +27,6 @@ class PostgresFlowControl(SharedFlowControl):
 
     db: PostgresDatabase
 
-    def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
-        """Start a cooldown and defer the tasks of its resource; return the number of capped responses in a row."""
-        values = {"resource": resource, "seconds": float(seconds), "reason": reason, "capped": int(capped)}
-        capped_count = int(self.db.value("start_cooldown", values))
-        while self.db.change("defer_cooling_tasks") > 0:
-            pass
-        return capped_count
-
-    def probe(self, resource: str, hold: float) -> bool:
-        """Ask for permission to call a resource after a capped cooldown."""
-        return bool(self.db.value("start_probe", {"resource": resource, "hold": float(hold)}))
-
     def end_cooldown(self, resource: str) -> None:
         """End a cooldown by hand."""
         self.db.change("end_cooldown", {"resource": resource, "late": COOLDOWN_TAIL})

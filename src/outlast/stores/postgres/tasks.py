@@ -13,7 +13,6 @@ from outlast.stores.postgres.connection import Connection, PostgresCursor, Postg
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.notify import NotifyThrottle
 from outlast.stores.postgres.settle_and_claim import settle_and_claim
-from outlast.stores.rules import LIMIT_SHOWN_FOR
 from outlast.stores.shared_methods import SharedTasks
 
 _BATCH = 1000
@@ -189,6 +188,4 @@ class PostgresTasks(SharedTasks):
             ((count, after),) = self.db.fetch("prune_tasks", values)
             pruned += count
         self._repeat("prune_groups", {"seconds": GROUP_RETENTION, "batch": _BATCH})
-        self._repeat("prune_slots", {"batch": _BATCH})
-        self._repeat("prune_limits", {"seconds": LIMIT_SHOWN_FOR, "batch": _BATCH})
-        return pruned + self._repeat("prune_results", {"batch": _BATCH})
+        return pruned + self._prune_leftovers()

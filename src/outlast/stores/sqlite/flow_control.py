@@ -11,9 +11,7 @@ from outlast.ports.rows import Enqueued, NewTask
 from outlast.ports.store import LimitRequest
 from outlast.stores.rules import (
     COOLDOWN_TAIL,
-    CooldownState,
     admit_requests,
-    merge_cooldown,
 )
 from outlast.stores.shared_methods import SharedFlowControl
 from outlast.stores.sqlite.connection import (
@@ -33,35 +31,6 @@ class SqliteFlowControl(SharedFlowControl):
     """Implements `Queues`, `Cooldowns`, `Periodic`, `Limits` and `Breakers`. Limits are locked by the transaction."""
 
     db: SqliteDatabase
-
-    def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
-        """Start a cooldown and defer the tasks of its resource."""
-        now = now_ms()
-        answer = CooldownState(now + milliseconds(seconds), reason, int(capped))
-
-        def work(connection: Connection) -> int:
-            after = merge_cooldown(_cooldown_state(connection, resource), answer, now)
-            execute(connection, "save_cooldown", {"resource": resource, **after._asdict()})
-            return after.capped
-
-        count = self.db.write(work)
-        while self.db.change("defer_cooling_tasks", {"now": now}) > 0:
-            pass
-        return count
-
-    def probe(self, resource: str, hold: float) -> bool:
-        """Ask for permission to call a resource after a capped cooldown."""
-
-        def work(connection: Connection) -> bool:
-            now, known = now_ms(), _cooldown_state(connection, resource)
-            if known is None or known.until > now:
-                return known is None
-            if known.capped:
-                held = known._replace(until=now + milliseconds(hold), probing=True)
-                execute(connection, "save_cooldown", {"resource": resource, **held._asdict()})
-            return True
-
-        return self.db.write(work)
 
     def end_cooldown(self, resource: str) -> None:
         """End a cooldown by hand."""
@@ -128,12 +97,6 @@ class SqliteFlowControl(SharedFlowControl):
         until = None if seconds is None else ms_from_now(seconds)
         ((number,),) = self.db.fetch_changed("order_breaker", {"resource": resource, "state": state, "until": until})
         return BreakerOrder(number, resource, state, seconds)
-
-
-def _cooldown_state(connection: Connection, resource: str) -> CooldownState | None:
-    """Return the stored cooldown of a resource, running or over; None if there is none."""
-    row = execute(connection, "get_cooldown", (resource,)).fetchone()
-    return None if row is None else CooldownState._make(row)
 
 
 def _limit_states(connection: Connection, resources: str) -> dict[str, LimitState]:

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from sqlite3 import Connection
 from typing import Any
 
-from outlast import clock
 from outlast.errors import ConfigError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Enqueued, NewTask, SettleAndClaim, SettleAndClaimResult, TaskBatch
 from outlast.stores.filters import GROUP_RETENTION
-from outlast.stores.rules import LIMIT_SHOWN_FOR
 from outlast.stores.shared_methods import SharedTasks
 from outlast.stores.sqlite.connection import (
     SQL,
@@ -82,9 +80,7 @@ class SqliteTasks(SharedTasks):
             pruned += self.db.write(lambda connection: _prune_tasks(connection, ids, now))  # noqa: B023  # called now
             values["after"] = rows[-1][0]
         self._prune_old_groups(now - milliseconds(GROUP_RETENTION))
-        self._repeat("prune_slots", values)
-        self._repeat("prune_limits", values | {"since": clock.now() - LIMIT_SHOWN_FOR})
-        return pruned + self._repeat("prune_results", values)
+        return pruned + self._prune_leftovers()
 
     def _prune_old_groups(self, before: int) -> None:
         """Delete failure groups that were last seen before a time and have no dead letters and no note."""

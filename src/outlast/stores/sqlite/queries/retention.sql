@@ -24,7 +24,7 @@ DELETE FROM task_results WHERE task_id IN (SELECT task_id FROM task_results WHER
 -- Limits that nobody asked for, and whose places are over: the state of a new row is the same.
 DELETE FROM resource_limits WHERE resource IN (
     SELECT resource FROM resource_limits
-    WHERE max(asked_at, tat, spread, slot_spread, retry_tat, retry_spread, retry_again) < :since
+    WHERE max(asked_at, tat, spread, slot_spread, retry_tat, retry_spread, retry_again) < :now / 1000.0 - :seconds
     LIMIT :batch
 )
 
