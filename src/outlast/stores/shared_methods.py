@@ -40,7 +40,7 @@ from outlast.ports.rows import (
 )
 from outlast.ports.source_rows import Alert, Poll, Source, SourceChange, SourceFilter, Sources
 from outlast.ports.store import LimitRow
-from outlast.ports.triage import ChartMark, NewReplay, PayloadEdit, Replay, ReplayState
+from outlast.ports.triage import MARK_RETENTION, ChartMark, NewReplay, PayloadEdit, Replay, ReplayState
 from outlast.stores.counters import event_totals, status_counts
 from outlast.stores.filters import write_filter
 from outlast.stores.row_reader import RowReader
@@ -416,6 +416,12 @@ class SharedDeadLetters(ABC):
         """Record a manual action."""
         values = {"who": who, "action": action, "subject": subject, "reason": reason}
         ((number,),) = self.db.fetch_changed("add_audit_entry", values | {"detail": json.dumps(detail or {})})
+        return int(number)
+
+    def add_chart_mark(self, kind: str, text: str, who: str) -> int:
+        """Mark an event on the charts, after the old marks are deleted in a transaction of their own."""
+        self.db.change("prune_chart_marks", {"age": timedelta(seconds=MARK_RETENTION)})
+        ((number,),) = self.db.fetch_changed("add_chart_mark", {"kind": kind, "text": text, "who": who})
         return int(number)
 
     def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, FailureGroup
 from outlast.ports.rows import DeadLetterFilter, Status
-from outlast.ports.triage import MARK_RETENTION, AuditEntry, Canaries, Replay, ReplayStep
+from outlast.ports.triage import AuditEntry, Canaries, Replay, ReplayStep
 from outlast.stores.counters import raw_status_counts
 from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, read_row
@@ -124,11 +124,6 @@ class PostgresDeadLetters(SharedDeadLetters):
         """Return recorded manual actions, newest first."""
         values = {"subject": subject, "action": action, "before": before, "limit": limit}
         return self.db.select(AuditEntry, "list_audit_entries", values)
-
-    def add_chart_mark(self, kind: str, text: str, who: str) -> int:
-        """Mark an event on the charts."""
-        values = {"kind": kind, "text": text, "who": who, "retention": MARK_RETENTION}
-        return int(self.db.value("add_chart_mark", values))
 
     def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the counts according to the counters and those of the rows, read by one statement."""

@@ -10,7 +10,6 @@ from typing import Any
 from outlast.ports.read_rows import FailureGroup, FlowEvent
 from outlast.ports.rows import DeadLetterFilter, Status
 from outlast.ports.triage import (
-    MARK_RETENTION,
     AuditEntry,
     Canaries,
     Replay,
@@ -176,16 +175,6 @@ class SqliteDeadLetters(SharedDeadLetters):
             name = "list_audit_entries_by_action"
         values = {"subject": subject, "action": action, "before": MAX_ID if before is None else before, "limit": limit}
         return self.db.select(AuditEntry, name, values)
-
-    def add_chart_mark(self, kind: str, text: str, who: str) -> int:
-        """Mark an event on the charts."""
-        values = bind({"kind": kind, "text": text, "who": who}) | {"before": ms_ago(MARK_RETENTION)}
-
-        def work(connection: Connection) -> int:
-            execute(connection, "prune_chart_marks", values)
-            return execute(connection, "add_chart_mark", values).lastrowid or 0
-
-        return self.db.write(work)
 
     def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the counts according to the counters and those of the rows, read by one statement."""
