@@ -107,11 +107,6 @@ def raw_status_counts(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
     return {str(status): number for status, number in counts.items()} | {"dead_letters": dead}
 
 
-def window_start(now: float, window: float, step: float) -> float:
-    """Return the start of the first step of a window. Steps start at whole multiples, so that none is cut."""
-    return (now - window) // step * step
-
-
 def format_cursor(value: int, fingerprint: str) -> str:
     """Return the end of a page of groups: the value of its order, and the fingerprint."""
     return f"{value}.{fingerprint}"

@@ -22,6 +22,7 @@ from outlast.ports.read_rows import (
     BreakerRow,
     FailureGroup,
     FlowPoint,
+    Pulse,
 )
 from outlast.ports.rows import (
     Attempt,
@@ -41,7 +42,7 @@ from outlast.ports.rows import (
 from outlast.ports.source_rows import Alert, Poll, Source, SourceChange, SourceFilter, Sources
 from outlast.ports.store import LimitRow
 from outlast.ports.triage import MARK_RETENTION, ChartMark, NewReplay, PayloadEdit, Replay, ReplayState
-from outlast.stores.counters import event_totals, status_counts
+from outlast.stores.counters import MAX_CHANGES, event_totals, parse_pulse, status_counts
 from outlast.stores.filters import write_filter
 from outlast.stores.row_reader import RowReader
 from outlast.stores.rules import LIMIT_SHOWN_FOR, limit_row
@@ -573,10 +574,16 @@ class SharedReads:
         """Return the fingerprints that begin with a prefix."""
         return self.db.column("list_fingerprints", {"prefix": prefix, "limit": limit})
 
-    def _failure_flow(self, fingerprints: Sequence[str], values: Mapping[str, Any]) -> dict[str, list[FlowPoint]]:
-        """Return how often each of these groups failed, by time step; `values` say which steps."""
+    def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
+        """Return everything that changes from moment to moment."""
+        values = {"window": float(window), "step": float(step), "silent": SILENT_AFTER}
+        return parse_pulse(self.db.value("status_snapshot", values | {"most": MOST_COUNTED, "changes": MAX_CHANGES}))
+
+    def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
+        """Return how often each of these groups failed, by time step."""
         flow: dict[str, list[FlowPoint]] = {each: [] for each in fingerprints}
-        for fingerprint, *point in self.db.fetch("failure_flow", {**values, "fingerprints": list(flow)}):
+        values = {"window": float(window), "step": float(step), "fingerprints": list(flow)}
+        for fingerprint, *point in self.db.fetch("failure_flow", values):
             flow[fingerprint].append(self.db.read_row(FlowPoint, point))
         return flow
 

@@ -1,23 +1,19 @@
 """Read models in SQLite: the pulse, failure groups, and lists of tasks and dead letters."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from outlast.ports.read_rows import (
     MAX_ROWS_SCANNED,
-    MOST_COUNTED,
-    SILENT_AFTER,
     DeadLetterLine,
     FailureFilter,
     FailureGroup,
-    FlowPoint,
     Page,
-    Pulse,
     TaskLine,
 )
 from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
-from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse, take_matching, window_start
+from outlast.stores.counters import format_cursor, parse_cursor, take_matching
 from outlast.stores.filters import by_filter, group_matches
 from outlast.stores.shared_methods import SharedReads
 from outlast.stores.sqlite.connection import (
@@ -25,7 +21,6 @@ from outlast.stores.sqlite.connection import (
     SqliteDatabase,
     bind,
     execute,
-    milliseconds,
     now_ms,
     read_row,
     to_datetime,
@@ -103,12 +98,6 @@ class SqliteReads(SharedReads):
 
         return self.db.read(work)
 
-    def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
-        """Return everything that changes from moment to moment."""
-        values = {"most": MOST_COUNTED, "changes": MAX_CHANGES, **_window_values(window, step)}
-        values["reported_since"] = values["now"] - milliseconds(SILENT_AFTER)
-        return parse_pulse(self.db.value("status_snapshot", values))
-
     def failures(self, filters: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
         """Return a page of failure groups."""
         of = next((f"of_{name}_" for name in ("category", "task_type") if getattr(filters, name) is not None), "")
@@ -132,10 +121,6 @@ class SqliteReads(SharedReads):
 
         return self.db.read(work)
 
-    def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
-        """Return how often each of these groups failed, by time step."""
-        return self._failure_flow(fingerprints, _window_values(window, step))
-
 
 def _scan_tasks(connection: Connection, filters: TaskFilter, look: int) -> Iterator[tuple[int, bool]]:
     values = filters._asdict() | {"before": MAX_ID if filters.before is None else filters.before}
@@ -149,8 +134,3 @@ def _scan_tasks(connection: Connection, filters: TaskFilter, look: int) -> Itera
             return execute(connection, "scan_tasks_by_id", bind(values | {"ids": [row[0] for row in rows]}))
     name = "scan_failed_tasks" if filters.status is Status.FAILED else "scan_tasks"
     return execute(connection, name, values)
-
-
-def _window_values(window: float, step: float) -> dict[str, int]:
-    now = now_ms()
-    return {"now": now, "step": round(step * 1000), "begin": round(window_start(now / 1000, window, step) * 1000)}

@@ -1,3 +1,11 @@
+-- part: step
+-- Milliseconds.
+CAST(:step * 1000 AS INTEGER)
+
+-- part: begin
+-- The start of the first step of the window. Steps start at whole multiples, so that none is cut.
+((:now - CAST(:window * 1000 AS INTEGER)) / {step} * {step})
+
 -- part: delta_sums
 sum(CASE WHEN event NOT IN ('replayed', 'discarded') THEN n ELSE 0 END) AS failures,
     sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n ELSE 0 END) AS dead,
@@ -92,13 +100,13 @@ ORDER BY failure_groups.failures DESC, failure_groups.fingerprint DESC
 
 -- name: failure_flow
 -- The rolled-up flow, plus the deltas that are not in it yet. CROSS JOIN makes the given fingerprints lead.
-SELECT flow.fingerprint, at / :step * :step, event, error_category, sum(n)
+SELECT flow.fingerprint, at / {step} * {step}, event, error_category, sum(n)
 FROM (
     SELECT fingerprint, at, event, n FROM json_each(:fingerprints) AS wanted CROSS JOIN failure_flow
-    WHERE failure_flow.fingerprint = wanted.value AND span IN (10, 600) AND at >= :begin
+    WHERE failure_flow.fingerprint = wanted.value AND span IN (10, 600) AND at >= {begin}
     UNION ALL
     SELECT fingerprint, at, event, n FROM task_flow
-    WHERE span = 0 AND at >= :begin AND event NOT IN ('replayed', 'discarded')
+    WHERE span = 0 AND at >= {begin} AND event NOT IN ('replayed', 'discarded')
         AND fingerprint IN (SELECT value FROM json_each(:fingerprints))
 ) AS flow
 CROSS JOIN failure_groups ON failure_groups.fingerprint = flow.fingerprint
