@@ -39,7 +39,7 @@ from outlast.ports.rows import (
     TaskFilter,
     WorkerRow,
 )
-from outlast.ports.source_rows import Alert, Poll, Source, SourceChange, SourceFilter, Sources
+from outlast.ports.source_rows import Alert, AlertResult, Poll, Source, SourceChange, SourceFilter, Sources
 from outlast.ports.store import LimitRow
 from outlast.ports.triage import MARK_RETENTION, ChartMark, NewReplay, PayloadEdit, Replay, ReplayState
 from outlast.stores.counters import MAX_CHANGES, event_totals, parse_pulse, status_counts
@@ -506,6 +506,10 @@ class SharedAlerts:
         """Claim alerts that are due and have no lease, oldest first."""
         rows = self.db.fetch_changed("claim_alerts", {"limit": limit, "lease": timedelta(seconds=lease)})
         return sorted(self.db.read_row(Alert, row) for row in rows)
+
+    def settle_alerts(self, results: Sequence[AlertResult]) -> int:
+        """Save results of deliveries."""
+        return self.db.change("settle_alerts", {"results": json.dumps([each._asdict() for each in results])})
 
     def prune_alerts(self, older_than: float) -> int:
         """Delete alerts that were delivered long ago."""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from outlast.decide.decision import next_alert_kind
-from outlast.ports.source_rows import Alert, AlertResult, NewAlert
+from outlast.ports.source_rows import Alert, NewAlert
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase
 from outlast.stores.shared_methods import SharedAlerts
 
@@ -29,10 +29,6 @@ class PostgresAlerts(SharedAlerts):
         with self.db.transaction() as cursor:
             cursor.fetch("lock_alerts", {"keys": keys})
             return cursor.select(Alert, "remind_alerts", {"after": float(after), "keys": keys})
-
-    def settle_alerts(self, results: Sequence[AlertResult]) -> int:
-        """Save results of deliveries."""
-        return self.db.change("settle_alerts", {"results": _dumps([each._asdict() for each in results])})
 
     def alerts(self, *, waiting: bool | None = None, limit: int = 50) -> list[Alert]:
         """Return alerts, newest first."""

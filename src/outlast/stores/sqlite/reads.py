@@ -15,7 +15,7 @@ from outlast.ports.read_rows import (
 from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
 from outlast.stores.counters import format_cursor, parse_cursor, take_matching
 from outlast.stores.filters import by_filter, group_matches
-from outlast.stores.shared_methods import SharedReads
+from outlast.stores.shared_methods import R, SharedReads
 from outlast.stores.sqlite.connection import (
     SQL,
     SqliteDatabase,
@@ -82,9 +82,8 @@ class SqliteReads(SharedReads):
         limit = _DEFAULT_LIMIT if filters.limit is None else filters.limit
 
         def work(connection: Connection) -> Page[DeadLetterLine]:
-            numbers, last, looked = take_matching(scan_dead_letters(connection, filters).rows(connection), limit, look)
-            rows = execute(connection, "list_dead_letters_by_id", bind({"ids": numbers}))
-            return Page([read_row(DeadLetterLine, row) for row in rows], None if last is None else str(last), looked)
+            scan = scan_dead_letters(connection, filters).rows(connection)
+            return _read_page(connection, DeadLetterLine, "list_dead_letters_by_id", take_matching(scan, limit, look))
 
         return self.db.read(work)
 
@@ -92,9 +91,8 @@ class SqliteReads(SharedReads):
         """Return a page of tasks."""
 
         def work(connection: Connection) -> Page[TaskLine]:
-            numbers, last, looked = take_matching(_scan_tasks(connection, filters, look), filters.limit, look)
-            rows = execute(connection, "list_tasks_by_id", bind({"ids": numbers}))
-            return Page([read_row(TaskLine, row) for row in rows], None if last is None else str(last), looked)
+            scan = _scan_tasks(connection, filters, look)
+            return _read_page(connection, TaskLine, "list_tasks_by_id", take_matching(scan, filters.limit, look))
 
         return self.db.read(work)
 
@@ -103,12 +101,7 @@ class SqliteReads(SharedReads):
         of = next((f"of_{name}_" for name in ("category", "task_type") if getattr(filters, name) is not None), "")
         name = f"list_failure_groups_{of}by_{'size' if filters.largest else 'last_seen'}"
         value, fingerprint = parse_cursor(filters.after) or _CURSOR_START
-        values = {
-            "category": filters.category,
-            "task_type": filters.task_type,
-            "value": value,
-            "fingerprint": fingerprint,
-        }
+        values = filters._asdict() | {"value": value, "fingerprint": fingerprint}
         now = to_datetime(now_ms())
 
         def work(connection: Connection) -> Page[FailureGroup]:
@@ -120,6 +113,15 @@ class SqliteReads(SharedReads):
             return Page([group for _, group in taken], more, looked)
 
         return self.db.read(work)
+
+
+def _read_page(
+    connection: Connection, row_type: type[R], name: str, taken: tuple[list[int], int | None, int]
+) -> Page[R]:
+    """Return a page of the rows with the ids that a scan has found."""
+    numbers, last, looked = taken
+    rows = execute(connection, name, bind({"ids": numbers}))
+    return Page([read_row(row_type, row) for row in rows], None if last is None else str(last), looked)
 
 
 def _scan_tasks(connection: Connection, filters: TaskFilter, look: int) -> Iterator[tuple[int, bool]]:

@@ -41,12 +41,14 @@ RETURNING {alert_columns}
 -- A lease stays, because another process is sending the alert.
 UPDATE alerts INDEXED BY alerts_waiting SET due_at = :now WHERE delivered_at IS NULL AND due_at > :now
 
--- name: settle_alert
--- The epoch is the fence; a delivered alert stays delivered. Without a due time the delivery is complete.
+-- name: settle_alerts
+-- The epoch is the fence; a delivered alert stays delivered. Without a next try the delivery is complete.
 UPDATE alerts
-SET delivered_to = :delivered_to, last_error = :error, leased_until = NULL,
-    due_at = coalesce(:due, due_at), delivered_at = CASE WHEN :due IS NULL THEN :now END
-WHERE id = :id AND epoch = :epoch AND delivered_at IS NULL
+SET delivered_to = given.value -> 'delivered_to', last_error = given.value ->> 'error', leased_until = NULL,
+    due_at = coalesce(:now + CAST((given.value ->> 'again') * 1000 + 0.999 AS INTEGER), due_at),
+    delivered_at = CASE WHEN given.value ->> 'again' IS NULL THEN :now END
+FROM json_each(:results) AS given
+WHERE alerts.id = given.value ->> 'id' AND alerts.epoch = given.value ->> 'epoch' AND delivered_at IS NULL
 
 -- name: list_alerts
 -- One statement per filter: a partial index is only used if its condition is written out.
