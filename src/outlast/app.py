@@ -5,6 +5,7 @@ from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
+from outlast.decide.backoff import check_count
 from outlast.decide.breaker import Budget
 from outlast.decide.gate import Gate
 from outlast.decide.limits import ResourceLimit, ResourceLimits, check_limit
@@ -22,6 +23,7 @@ from outlast.queue.dead_letters import DeadLetterBox
 from outlast.queue.definition import (
     DEFAULT_QUEUE,
     TaskDefinition,
+    TaskSettings,
     check_task_settings,
     define_task,
     required_seconds,
@@ -29,7 +31,7 @@ from outlast.queue.definition import (
 )
 from outlast.queue.payload import PAYLOAD_LIMIT
 from outlast.queue.periodic_tasks import PeriodicSchedule, PeriodicTask, next_time_function
-from outlast.queue.settings import worker_settings
+from outlast.queue.settings import WorkerSettings, checked_lease, checked_memory
 from outlast.queue.task_reader import TaskReader
 from outlast.queue.worker import Worker
 from outlast.run.observe_mode import checked_mode
@@ -42,7 +44,6 @@ from outlast.stores.urls import open_store, spool_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from outlast.decide.settings import TaskPolicySettings
     from outlast.jobs.context import JobContext
     from outlast.observe.messages import Message
     from outlast.ports.store import Store
@@ -109,17 +110,16 @@ class App:
         self.engines: dict[str, str] = {}  # by name: the command that starts workers of that engine
         self.keep_runs = seconds("keep_runs", keep_runs)
         self.schedule = PeriodicSchedule()
-        self.settings = worker_settings(
+        self.settings = WorkerSettings(
             Path(spool) if spool is not None else spool_folder(url, where),
-            lease=lease,
-            heartbeat=heartbeat,
-            crash_limit=crash_limit,
-            grace=grace,
-            keep_done=keep_done,
-            keep_dead=keep_dead,
-            alert_age=alert_age,
-            suspect_memory=suspect_memory,
-            suspect_timeout=suspect_timeout,
+            *checked_lease(lease, heartbeat),
+            check_count("crash_limit", crash_limit, 1),
+            required_seconds("grace", grace, 0.0),
+            seconds("keep_done", keep_done),
+            seconds("keep_dead", keep_dead),
+            seconds("alert_age", alert_age),
+            checked_memory(suspect_memory),
+            seconds("suspect_timeout", suspect_timeout, least=0.001),
         )
         self.dead_letters = DeadLetterBox(self.store)
         self.tasks = TaskReader(self.store)
@@ -142,17 +142,7 @@ class App:
         @overload
         def task(
             self,
-            *,
-            name: str | None = None,
-            policy: RetryPolicy | None = None,
-            queue: str = DEFAULT_QUEUE,
-            priority: int = 5,
-            timeout: float | timedelta | None = None,
-            resource: str | Callable[..., str | None] | None = None,
-            expires: float | timedelta | None = None,
-            keep_result: float | timedelta | None = None,
-            overrides: "Mapping[Any, RetryPolicy | Mapping[str, Any]] | None" = None,
-            **policy_settings: Unpack[TaskPolicySettings],
+            **settings: Unpack[TaskSettings],
         ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]: ...
 
     def task(self, function: Any = None, /, **settings: Any) -> Any:  # type: ignore[misc]  # the overloads above
@@ -182,7 +172,7 @@ class App:
         cron: str | None = None,
         zone: tzinfo = UTC,
         overlap: Literal["allow", "skip", "queue"] = "allow",
-        **settings: Any,
+        **settings: Unpack["TaskSettings"],
     ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]:
         """Make a function a task that is enqueued on a schedule, once across all workers.
 
@@ -197,6 +187,7 @@ class App:
                 other has ended, so that at most one runs and at most one waits.
             settings: As for `task`.
         """
+        check_task_settings(settings)
         following = next_time_function(every, cron, zone)
 
         def decorate(function: Callable[P, R]) -> TaskDefinition[P, R]:

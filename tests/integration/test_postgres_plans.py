@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
@@ -251,8 +251,8 @@ WHOLES = {
     "failure_flow": ({"fingerprints": ["f1", "f2"], "window": 3600.0, "step": 60.0}, 0),
     "failure_samples": ({"fingerprint": "old", "limit": 5}, 5),
     "failure_tasks": ({"fingerprints": ["old", "new"], "limit": 5}, 24),  # an attempt and its task
-    "newest_finished": ({"window": 1e9, "most": 100}, 100),
-    "sample_finished": ({"window": 1e9, "most": 100}, 220),  # a row per step of the bisection
+    "newest_finished": ({"window": timedelta(seconds=1e9), "most": 100}, 100),
+    "sample_finished": ({"window": timedelta(seconds=1e9), "most": 100}, 220),  # a row per step of the bisection
     "list_periodic": ({}, 0),
     "dead_letter": ({"id": 5}, 1),
     "get_task": ({"id": 5}, 1),
@@ -340,7 +340,7 @@ def test_a_step_of_a_replay_reads_what_it_takes(failed, postgres_server, step):
 
 
 def test_what_is_counted_row_by_row_is_counted_once(failed, postgres_server):
-    nodes = explain(postgres_server, failed, "count_rows", {}, "force_custom_plan")
+    nodes = explain(postgres_server, failed, "counts_and_rows", {}, "force_custom_plan")
     assert _read_of(nodes, "task_queue") + _read_of(nodes, "dead_letter_queue") >= 3 * MANY + READY + MANY
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -37,8 +38,11 @@ LINE = {"source_id": 7, "cycle": 1, "at": "2026-01-01T00:00:00+00:00", "outcome"
 DUE_INDEXES = {"sources_due", "sources_probes"}
 ON_EMPTY_TABLES = {
     "any_source_due": ({"profile": "feed", "everything": False}, DUE_INDEXES),
-    "claim_sources": ({"cycle": 4, "owner": "m2", "limit": 100, "lease": 60.0}, {"sources_waiting", "sources_pkey"}),
-    "renew_source_leases": ({"owner": "m1", "lease": 60.0}, {"sources_held", "sources_pkey"}),
+    "claim_sources": (
+        {"cycle": 4, "owner": "m2", "limit": 100, "lease": timedelta(seconds=60)},
+        {"sources_waiting", "sources_pkey"},
+    ),
+    "renew_source_leases": ({"owner": "m1", "lease": timedelta(seconds=60)}, {"sources_held", "sources_pkey"}),
     "update_sources": ({"sources": json.dumps([ONE])}, {"sources_pkey"}),
     "update_sources_at_cycle_end": ({"sources": json.dumps([ONE])}, {"sources_pkey"}),
     "add_polls": ({"polls": json.dumps([LINE]), "kept": 200}, {"source_polls_pkey"}),
@@ -126,7 +130,7 @@ def test_a_cycle_begins_with_what_is_due_and_reads_nothing_else(full, postgres_s
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_claim_meets_nothing_that_was_polled(full, postgres_server, mode):
-    values = {"cycle": 4, "owner": "m2", "limit": 100, "lease": 60.0}
+    values = {"cycle": 4, "owner": "m2", "limit": 100, "lease": timedelta(seconds=60)}
     nodes = explain(postgres_server, full, "claim_sources", values, mode)
     assert used(nodes) == {"sources_waiting", "sources_pkey"}
     assert read(nodes, "sources_waiting") == 100
@@ -136,7 +140,7 @@ def test_a_claim_meets_nothing_that_was_polled(full, postgres_server, mode):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["renew_source_leases", "release_source_leases"])
 def test_a_monitor_finds_what_it_holds(full, postgres_server, name, mode):
-    nodes = explain(postgres_server, full, name, {"owner": "m1", "lease": 60.0}, mode)
+    nodes = explain(postgres_server, full, name, {"owner": "m1", "lease": timedelta(seconds=60)}, mode)
     assert used(nodes) == {"sources_held", "sources_pkey"}
     assert read(nodes, "sources_held") == DUE // 100
 
@@ -167,7 +171,7 @@ def test_the_histories_of_a_page_are_read_from_their_ends(full, postgres_server,
 
 @pytest.mark.parametrize("mode", MODES)
 def test_alerts_that_were_told_are_not_read_by_those_who_deliver(full, postgres_server, mode):
-    nodes = explain(postgres_server, full, "claim_alerts", {"limit": 100, "lease": 60.0}, mode)
+    nodes = explain(postgres_server, full, "claim_alerts", {"limit": 100, "lease": timedelta(seconds=60)}, mode)
     assert used(nodes) <= {"alerts_waiting", "alerts_pkey", "alerts_key"}
     assert read(nodes, "alerts_key") <= DUE, "of what has recovered, the alert that began it"
     assert read(nodes, "alerts_waiting") <= 3 * DUE, "what waits is looked at twice, for those that hold others up"

@@ -255,7 +255,8 @@ def test_the_plan_for_sources(stores, query, steps_of_plan):
     for step in steps_of_plan:
         assert re.search(rf"SEARCH {step}", text.replace(" COVERING", "")), text
     scans = re.findall(r"SCAN (?:sources|source_polls|cycles|alerts)\b.*", text)
-    assert scans == (["SCAN alerts USING INDEX alerts_waiting"] if query == "claimable_alerts" else []), text
+    claims = query in {"claimable_alerts", "claim_alerts"}
+    assert scans == (["SCAN alerts USING INDEX alerts_waiting"] if claims else []), text
 
 
 LEFT = r"USING INDEX job_targets_left \(run_id=\?"

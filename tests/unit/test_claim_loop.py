@@ -548,6 +548,13 @@ class TestSpool:
         assert [each.suffix for each in tmp_path.iterdir()] == [".refused"]
         assert spool.replay(store, "w1") == 0
 
+    def test_a_worker_that_starts_now_leaves_a_file_that_is_being_written(self, tmp_path, store, monkeypatch):
+        applied = []
+        monkeypatch.setattr(os, "fsync", lambda _: applied.append(Spool(tmp_path).replay(store, "w2")))
+        assert Spool(tmp_path).keep([(1, 1)], [])
+        assert applied == [0]
+        assert Spool(tmp_path).replay(store, "w1") == 1
+
     def test_a_lost_lease_is_not_the_fault_of_a_file(self, tmp_path, store):
         spool = Spool(tmp_path)
         spool.keep([(1, 1)], [])

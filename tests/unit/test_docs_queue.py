@@ -14,7 +14,7 @@ from doc_pages import read
 from outlast.config import _APP_KEYS
 from outlast.ports.rows import Claimed, Cooldown, DeadLetterFilter, Group, QueueRow, Reason, Status, WorkerRow
 from outlast.queue.dead_letters import FILTER_FIELDS, DeadLetterBox, DeadLetterTriage
-from outlast.queue.definition import _TASK_SETTINGS, ENQUEUE_OPTIONS
+from outlast.queue.definition import ENQUEUE_OPTIONS, TaskSettings
 from outlast.queue.task_reader import TaskReader
 from outlast.sql_files import load_migrations
 from outlast.testing import fake_clock
@@ -31,7 +31,7 @@ class TestSettings:
         assert _defaults("App", "setting") == {name: _shown(each.default) for name, each in parameters.items()}
 
     def test_of_a_task(self):
-        assert {*_defaults("Task", "setting")} == _TASK_SETTINGS
+        assert {*_defaults("Task", "setting")} == TaskSettings.__annotations__.keys()
 
     def test_the_defaults_of_a_task(self):
         definition = outlast.App("memory://").task(_nothing)

@@ -106,11 +106,10 @@ def test_rows_are_read_by_position_so_columns_are_in_the_order_of_the_fields(sta
     for package, values in ((SQLITE, {}), (POSTGRES, {"schema": ""})):
         text = load_statements(package, **values).get(statement)
         if text is not None:
-            columns = re.sub(
-                r"(CASE .*? END|json_extract\(.*?\)|substring\(.*?\)::bigint) AS ", "", text, flags=re.DOTALL
-            )
+            columns = re.sub(r"CASE .*? END AS ", "", text, flags=re.DOTALL)
             names = columns.removeprefix("SELECT ").partition("FROM")[0].replace(",", " ").split()
-            assert [{"which": "filters"}.get(name, name) for name in names] == list(row._fields)
+            fields = [name for name in row._fields if (row, name) != (Replay, "max_failures")]  # within the filters
+            assert [{"which": "filters"}.get(name, name) for name in names] == fields
 
 
 class TestAFile:

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from outlast.decide.backoff import check_count
 from outlast.errors import ConfigError
 
-__all__ = ["ENTITY_RATES", "Counts", "Gate", "GateResult"]
-
 ENTITY_RATES = {"ranking": 0.01, "genre": 0.01, "tag": 0.01, "item": 0.05}
 """Default failure rates by entity; for any other entity you give your own."""
 

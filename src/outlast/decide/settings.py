@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TaskPolicySettings(TypedDict, total=False):
-    """The settings of `RetryPolicy` that ``@app.task`` takes, with ``overrides``."""
+    """The settings of `RetryPolicy` that ``@app.task`` takes."""
 
     max_attempts: int | None
     max_retries: int | None
@@ -23,6 +23,7 @@ class TaskPolicySettings(TypedDict, total=False):
     base_delay: "float | timedelta"
     max_delay: "float | timedelta"
     jitter: "Jitter"
+    overrides: "Mapping[Any, RetryPolicy | Mapping[str, Any]] | None"
 
 
 class PolicySettings(TaskPolicySettings, total=False):
@@ -30,6 +31,5 @@ class PolicySettings(TaskPolicySettings, total=False):
 
     deadline: "float | timedelta | None"
     attempt_timeout: "float | timedelta | None"
-    overrides: "Mapping[Any, RetryPolicy | Mapping[str, Any]] | None"
     resource: str | None
     nested: bool

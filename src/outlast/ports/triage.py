@@ -290,11 +290,8 @@ class TriageStore(Protocol):
     def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
         """Return the marks of the last `window` seconds, newest first."""
 
-    def count_rows(self) -> dict[str, int]:
-        """Count the rows: return the number of tasks by status, and ``dead_letters``, without the counters."""
-
     def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the counts according to the counters and those of `count_rows`, both from the same moment."""
+        """Return the tasks by status, and ``dead_letters``, by the counters and by the rows, both of one moment."""
 
     def oldest_dead_letter(self) -> float | None:
         """Return for how many seconds the oldest dead letter of an open group has waited; None if there is none."""

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import attrgetter
@@ -24,6 +24,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 
 from outlast.classify.chain import LEAF_LIMIT
 from outlast.classify.safe_access import contained, drop_interrupts
+from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigurationError, PayloadError
 from outlast.ports.rows import Claimed
@@ -33,14 +34,6 @@ from outlast.queue.payload import Codec, encode_result
 from outlast.queue.task_failure import task_failure_of
 from outlast.run.call_state import CURRENT_TASK
 from outlast.run.signals import set_handlers
-
-TYPE_CHECKING = False
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from outlast.decide.policy import RetryPolicy
-
 
 _PROC = Path("/proc/self")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -174,9 +167,9 @@ _SECONDS_TO_LEAVE = 5.0
 class _LoadedTask(NamedTuple):
     """The function of a target, with its codec and policy."""
 
-    function: "Callable[..., Any]"
+    function: Callable[..., Any]
     codec: Codec
-    policy: "RetryPolicy"
+    policy: RetryPolicy
 
 
 def main() -> None:
@@ -288,7 +281,7 @@ class _CallServer:
 
 
 def _call(
-    function: "Callable[..., Any]", args: "Sequence[Any]", kwargs: dict[str, Any]
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[Any, BaseException | None]:
     """Return the value of a call, or its error: asyncio and contextlib run code of errors that they pass on."""
     try:
@@ -301,7 +294,7 @@ def _call(
         return None, error
 
 
-async def _outcome(awaitable: "Awaitable[Any]") -> tuple[Any, BaseException | None]:
+async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None]:
     try:
         return await awaitable, None
     except BaseException as error:  # noqa: BLE001  # as above

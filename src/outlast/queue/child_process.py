@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -18,11 +18,6 @@ from typing import IO, Any, NamedTuple
 from outlast.errors import ConfigurationError
 from outlast.queue.task_failure import TaskFailure
 from outlast.redact import Redactor
-
-TYPE_CHECKING = False
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class FunctionRef(NamedTuple):
@@ -261,7 +256,7 @@ class ChildPool:
         self.closed = False
 
     def run(
-        self, target: tuple[str, str, str | None], payload: str, *, timeout: float, context: "Mapping[str, Any]"
+        self, target: tuple[str, str, str | None], payload: str, *, timeout: float, context: Mapping[str, Any]
     ) -> Reply:
         """Run a function in a child and wait for it.
 
@@ -485,7 +480,7 @@ class _ChildProcess:
         except (ValueError, KeyError, TypeError, AttributeError):  # the process ended, or the reply is not ours
             return self.died()
 
-    def _start_thread(self, work: "Callable[[IO[bytes]], None]", stream: IO[bytes]) -> threading.Thread:
+    def _start_thread(self, work: Callable[[IO[bytes]], None], stream: IO[bytes]) -> threading.Thread:
         thread = threading.Thread(target=work, args=(stream,), name=f"outlast-child-{self.process.pid}", daemon=True)
         thread.start()
         return thread

@@ -22,9 +22,6 @@ from outlast.redact import MASK
 if TYPE_CHECKING:
     from outlast.queue.definition import TaskDefinition
 
-__all__ = ["DeadLetterBox", "DeadLetterHistory", "Handled"]
-
-
 FILTER_FIELDS = {"task": "task_type", "group": "fingerprint"}
 """Filters that have another name than the field of a row that they compare."""
 _PAGE = 200

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, U
 from outlast import async_backends, clock
 from outlast.decide.backoff import DoublingPause
 from outlast.decide.policy import RetryPolicy
+from outlast.decide.settings import TaskPolicySettings
 from outlast.errors import ConfigError, PayloadError, TaskFailedError
 from outlast.failure import Failure
 from outlast.ports.rows import Claimed, Enqueued, NewTask, Status, TaskBatch, storable
@@ -32,11 +33,52 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-ENQUEUE_OPTIONS = frozenset({"connection", "delay", "expires", "priority", "queue", "run_at", "unique_key"})
-"""The options of `enqueue`. Parameters of a task must not have these names."""
-CALL_SETTINGS = ("max_attempts", "timeout", "base_delay", "max_delay", "backoff", "jitter")
-"""The settings of a task that one call can change. They are stored with its row."""
-_CALL_OPTIONS = ENQUEUE_OPTIONS | {"resource", *CALL_SETTINGS}
+DEFAULT_QUEUE = "default"
+
+
+class EnqueueOptions(TypedDict, total=False):
+    """The options of `TaskDefinition.enqueue`. Parameters of a task must not have these names."""
+
+    connection: Any
+    delay: float | timedelta | None
+    run_at: datetime | None
+    unique_key: str | None
+    priority: int
+    queue: str
+    expires: float | timedelta | None
+
+
+class CallSettings(TypedDict, total=False):
+    """The settings of a task that one call can change. They are stored with its row."""
+
+    max_attempts: int
+    timeout: float | timedelta | None
+    base_delay: float | timedelta
+    max_delay: float | timedelta
+    backoff: str
+    jitter: "Jitter"
+
+
+class CallOptions(EnqueueOptions, CallSettings, total=False):
+    """The options of `TaskDefinition.options`."""
+
+    resource: str
+
+
+class TaskSettings(TaskPolicySettings, total=False):
+    """The settings of a task, as ``@app.task`` takes them."""
+
+    name: str | None
+    policy: RetryPolicy | None
+    queue: str
+    priority: int
+    timeout: float | timedelta | None
+    resource: str | Callable[..., str | None] | None
+    expires: float | timedelta | None
+    keep_result: float | timedelta | None
+
+
+ENQUEUE_OPTIONS = EnqueueOptions.__annotations__.keys()
 _PRIORITIES = range(10)
 _LONGEST_SECONDS = 100 * 366 * 86400.0
 
@@ -146,13 +188,12 @@ class TaskDefinition(Generic[P, R]):
         *,
         name: str,
         policy: RetryPolicy,
-        queue: str,
-        priority: int,
-        timeout: float | None,
-        resource: str | Callable[..., str | None] | None,
-        expires: float | None,
-        keep_result: float | None,
-        payload_limit: int,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = 5,
+        timeout: float | timedelta | None = None,
+        resource: str | Callable[..., str | None] | None = None,
+        expires: float | timedelta | None = None,
+        keep_result: float | timedelta | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self._app, self.function, self.policy = app, function, policy
@@ -164,7 +205,7 @@ class TaskDefinition(Generic[P, R]):
         self.expires = seconds("expires", expires)
         self.keep_result = seconds("keep_result", keep_result)
         self.is_async = inspect.iscoroutinefunction(function)
-        self.codec = Codec(function, limit=payload_limit, name=name)
+        self.codec = Codec(function, limit=app.payload_limit, name=name)
         self._check_function()
         self.target = self._child_target()
 
@@ -213,9 +254,7 @@ class TaskDefinition(Generic[P, R]):
 
     async def enqueue_async(self, *args: Any, **arguments: Any) -> Ticket[R]:
         """Add a task without blocking the event loop. Takes the arguments of `enqueue`."""
-        import asyncio  # noqa: PLC0415  # only async programs need it
-
-        return await asyncio.to_thread(self.enqueue, *args, **arguments)
+        return await async_backends.run_in_thread(functools.partial(self.enqueue, *args, **arguments))
 
     def enqueue_many(self, calls: Iterable[Mapping[str, Any]], **options: Any) -> list[Ticket[R]]:
         """Add many tasks in one transaction: all or none.
@@ -242,13 +281,9 @@ class TaskDefinition(Generic[P, R]):
         if not options:
             return self._plain_options
         given: dict[str, Any] = dict(options)
-        unknown = given.keys() - _CALL_OPTIONS
-        if unknown:
-            raise ConfigError(
-                f"{min(unknown)!r} is not an option of a call; choose from: {', '.join(sorted(_CALL_OPTIONS))}"
-            )
+        _check_names(given, CallOptions, "an option of a call")
         row, computed = with_options(self._plain_options.row, given), self.computed_resource
-        settings = {name: given[name] for name in CALL_SETTINGS if name in given}
+        settings = {name: given[name] for name in CallSettings.__annotations__ if name in given}
         if settings:
             row = row._replace(options=self._encode_settings(settings))
         if "resource" in given:
@@ -269,14 +304,13 @@ class TaskDefinition(Generic[P, R]):
         return json.dumps(values, separators=(",", ":"))
 
     def with_settings(self, settings: Mapping[str, Any]) -> "TaskDefinition[P, R]":
-        """Return a copy with other settings for one call; `CALL_SETTINGS` has their names.
+        """Return a copy with other settings for one call; `CallSettings` has their names.
 
         Raises:
             ConfigError: If one does not exist or is not valid.
         """
         changed, rest = copy.copy(self), dict(settings)
-        for name in rest.keys() - set(CALL_SETTINGS):
-            raise ConfigError(f"{name!r} is not a setting of a call; choose from: {', '.join(CALL_SETTINGS)}")
+        _check_names(rest, CallSettings, "a setting of a call")
         if "timeout" in rest:
             changed.timeout = seconds("timeout", rest.pop("timeout"), least=0.001)
             changed.target = changed._child_target()  # noqa: SLF001  # of this class
@@ -299,25 +333,6 @@ class TaskDefinition(Generic[P, R]):
     def prepare(self, args: tuple[Any, ...], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> NewTask:
         """Return the row for a call, after checking its options."""
         return self.options(**options).prepare(args, arguments)
-
-
-class CallOptions(TypedDict, total=False):
-    """The options of `TaskDefinition.options`."""
-
-    resource: str
-    max_attempts: int
-    timeout: float | timedelta | None
-    base_delay: float | timedelta
-    max_delay: float | timedelta
-    backoff: str
-    jitter: "Jitter"
-    connection: Any
-    delay: float | timedelta | None
-    run_at: datetime | None
-    unique_key: str | None
-    priority: int
-    queue: str
-    expires: float | timedelta | None
 
 
 @dataclass(frozen=True)
@@ -343,9 +358,7 @@ class TaskOptions(Generic[P, R]):
 
     async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Add a task without blocking the event loop."""
-        import asyncio  # noqa: PLC0415  # only async programs need it
-
-        return await asyncio.to_thread(self.enqueue, *args, **kwargs)
+        return await async_backends.run_in_thread(functools.partial(self.enqueue, *args, **kwargs))
 
     def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Ticket[R]]:
         """Add many tasks in one transaction, as `TaskDefinition.enqueue_many` does."""
@@ -370,7 +383,7 @@ class TaskOptions(Generic[P, R]):
         try:
             made = (row or self.row)._replace(parameters=self.task.codec.encode(args, arguments))
         except PayloadError:
-            for name in CALL_SETTINGS:
+            for name in CallSettings.__annotations__:
                 if name in arguments and name not in inspect.signature(self.task.function).parameters:
                     call = f"{self.task.name}.options({name}=…).enqueue(…)"
                     raise PayloadError(f"{name} is a setting, not an argument of the task; write {call}") from None
@@ -516,22 +529,11 @@ def _check_text(name: str, value: object) -> str:
     raise ConfigError(f"{name} is {value!r:.100}; give text of 1 to {_LONGEST_NAME} characters")
 
 
-def check_policy(policy: object, about: str = "") -> None:
-    """Check that a policy is a `RetryPolicy`.
-
-    Raises:
-        ConfigError: If it is not; the message starts with `about`.
-    """
-    if not isinstance(policy, RetryPolicy):
-        raise ConfigError(f"{about}policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')")
-
-
-DEFAULT_QUEUE = "default"
-_POLICY_SETTINGS = {
-    "backoff", "base_delay", "jitter", "max_attempts", "max_delay", "max_retries", "overrides", "retry_on",
-}  # fmt: skip
-_TASK_SETTINGS = {"name", "policy", "queue", "priority", "timeout", "resource", "expires", "keep_result"}
-_TASK_SETTINGS |= _POLICY_SETTINGS
+def _check_names(given: Mapping[str, Any], options: type, kind: str) -> None:
+    known = options.__annotations__
+    unknown = given.keys() - known.keys()
+    if unknown:
+        raise ConfigError(f"{min(unknown)!r} is not {kind}; choose from: {', '.join(sorted(known))}")
 
 
 def check_task_settings(settings: Mapping[str, Any]) -> None:
@@ -540,11 +542,7 @@ def check_task_settings(settings: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: If one does not.
     """
-    unknown = settings.keys() - _TASK_SETTINGS
-    if unknown:
-        raise ConfigError(
-            f"{min(unknown)!r} is not a setting of a task; choose from: {', '.join(sorted(_TASK_SETTINGS))}"
-        )
+    _check_names(settings, TaskSettings, "a setting of a task")
 
 
 def define_task(app: "App", function: Callable[P, R], settings: Mapping[str, Any]) -> TaskDefinition[P, R]:
@@ -556,20 +554,14 @@ def define_task(app: "App", function: Callable[P, R], settings: Mapping[str, Any
     given: object = function
     if not callable(given) or isinstance(given, type | TaskDefinition):
         raise ConfigError(f"{function!r} cannot be a task; decorate a function or a coroutine function")
-    changes = {name: value for name, value in settings.items() if name in _POLICY_SETTINGS}
-    policy = pick_policy(settings.get("policy"), changes, app.policy)
-    defaults: dict[str, Any] = {
-        "queue": DEFAULT_QUEUE,
-        "priority": 5,
-        "timeout": policy.attempt_timeout if inspect.iscoroutinefunction(function) else None,
-        "resource": policy.resource,
-        "expires": None,
-        "keep_result": None,
-        "payload_limit": app.payload_limit,
-    }
-    own = {"name": settings.get("name") or function.__name__, "policy": policy}
-    rest = {name: value for name, value in settings.items() if name not in _POLICY_SETTINGS}
-    definition = TaskDefinition(app, function, **defaults | rest | own)
+    own = dict(settings)
+    changes = {name: own.pop(name) for name in TaskPolicySettings.__annotations__.keys() & own.keys()}
+    policy = own["policy"] = pick_policy(own.get("policy"), changes, app.policy)
+    own["name"] = own.get("name") or function.__name__
+    own.setdefault("resource", policy.resource)
+    if inspect.iscoroutinefunction(function):
+        own.setdefault("timeout", policy.attempt_timeout)
+    definition = TaskDefinition(app, function, **own)
     if definition.name in app.tasks_by_name:
         raise ConfigError(f"a task named {definition.name!r} already exists; give one of them another name=…")
     app.tasks_by_name[definition.name] = definition

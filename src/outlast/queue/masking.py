@@ -3,18 +3,14 @@
 import copy
 import json
 import math
+from collections.abc import Callable
+from typing import Any
 
 from outlast.classify import default_classifier
 from outlast.errors import ConfigError
 from outlast.ports.rows import TaskSearch
 from outlast.redact import MASK, safe_text
 from outlast.secret_names import is_secret_name
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
 
 ENGINE_KEY = "__celery__"
 """The name of the options for Celery in a payload; they are not shown to people."""
@@ -74,7 +70,7 @@ def task_search(text: str) -> TaskSearch:
     return TaskSearch(text, is_shown)
 
 
-def masked_value(text: str) -> "Any":
+def masked_value(text: str) -> Any:
     """Return a payload with its secrets masked, as JSON values; a text that is not JSON as text.
 
     Numbers that JSON cannot represent become text, and values that are nested too deeply are left out.
@@ -88,7 +84,7 @@ def masked_value(text: str) -> "Any":
         return default_classifier().redact(text)
 
 
-def masked_arguments(text: str) -> "Any":
+def masked_arguments(text: str) -> Any:
     """Return the masked arguments of a payload, without the options for Celery.
 
     Args:
@@ -97,13 +93,13 @@ def masked_arguments(text: str) -> "Any":
     return _without_engine_key(masked_value(text))
 
 
-def _without_engine_key(value: "Any") -> "Any":
+def _without_engine_key(value: Any) -> Any:
     if not isinstance(value, dict) or not isinstance(value.get(ENGINE_KEY), dict):
         return value
     return {name: each for name, each in value.items() if name != ENGINE_KEY}
 
 
-def _parse(text: str) -> "Any":
+def _parse(text: str) -> Any:
     return _mask(json.loads(text, parse_constant=str, parse_float=_parse_number), default_classifier().redact, _DEEPEST)
 
 
@@ -112,7 +108,7 @@ def _parse_number(text: str) -> float | str:
     return number if math.isfinite(number) else text
 
 
-def _mask(value: "Any", redact: "Callable[[str], str]", depth: int) -> "Any":
+def _mask(value: Any, redact: Callable[[str], str], depth: int) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list | dict) and depth == 0:
@@ -134,7 +130,7 @@ def _mask(value: "Any", redact: "Callable[[str], str]", depth: int) -> "Any":
     return value
 
 
-def _is_name_before_value(values: "list[Any]", number: int) -> bool:
+def _is_name_before_value(values: list[Any], number: int) -> bool:
     """Return whether a value follows a secret name: in pairs, such as headers, or after an option of a command."""
     before, size = values[number - 1], len(values)
     if not isinstance(before, str):

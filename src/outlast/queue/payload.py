@@ -6,19 +6,13 @@ Text that one of the databases cannot store is refused on every store, so that a
 import functools
 import inspect
 import re
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from json import JSONDecoder, JSONEncoder
 from typing import Any, NoReturn
 
 from outlast.errors import PayloadError
-from outlast.queue.json_conversion import Misfit, conversion_of, hints_of, misfit_error, optional_conversion
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from outlast.queue.json_conversion import Conversion
-
+from outlast.queue.json_conversion import Conversion, Misfit, conversion_of, hints_of, misfit_error, optional_conversion
 
 PAYLOAD_LIMIT = 262_144
 """Bytes of a payload or a result."""
@@ -46,12 +40,12 @@ class Codec:
         name: Name of the task, for messages; by default that of the function.
     """
 
-    def __init__(self, function: "Callable[..., Any]", *, limit: int = PAYLOAD_LIMIT, name: str | None = None) -> None:
+    def __init__(self, function: Callable[..., Any], *, limit: int = PAYLOAD_LIMIT, name: str | None = None) -> None:
         self.function = function
         self.limit = limit
         self.name = name or getattr(function, "__qualname__", None) or repr(function)
 
-    def encode(self, args: tuple[Any, ...], kwargs: "Mapping[str, Any]") -> str:
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Return the payload of a call: an object of parameter names and values.
 
         Args:
@@ -214,7 +208,7 @@ def variable_parameters(signature: inspect.Signature) -> tuple[str | None, str |
 class _CodecPlan:
     """The parameters of a function and their conversions, read once."""
 
-    def __init__(self, function: "Callable[..., Any]") -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = inspect.signature(function)
         inner = inspect.unwrap(function)
         while isinstance(inner, functools.partial):
@@ -247,7 +241,7 @@ class _CodecPlan:
         return (*args, *rest), {**given, **more}
 
 
-def _parameter_conversion(parameter: inspect.Parameter, hint: Any) -> "Conversion":
+def _parameter_conversion(parameter: inspect.Parameter, hint: Any) -> Conversion:
     if parameter.kind is _Parameter.VAR_POSITIONAL:
         return conversion_of(tuple[hint, ...])
     if parameter.kind is _Parameter.VAR_KEYWORD:

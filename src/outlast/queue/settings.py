@@ -1,12 +1,10 @@
 """The settings of workers."""
 
-from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from outlast.decide.backoff import check_count
 from outlast.errors import ConfigError
-from outlast.queue.definition import required_seconds, seconds
+from outlast.queue.definition import required_seconds
 
 _LEAST_MEMORY = 2**20  # bytes
 _MOST_MEMORY = 2**62  # bytes
@@ -29,45 +27,15 @@ class WorkerSettings(NamedTuple):
     """
 
     spool: Path
-    lease: float = 20.0
-    heartbeat: float = 5.0
-    crash_limit: int = 3
-    grace: float = 30.0
-    keep_done: float | None = 7 * 86400.0
-    keep_dead: float | None = None
-    alert_age: float | None = 86400.0
-    suspect_memory: float | None = 0.5
-    suspect_timeout: float | None = 3600.0
-
-
-def worker_settings(
-    spool: Path,
-    *,
-    lease: float,
-    heartbeat: float | None,
-    crash_limit: int,
-    grace: float,
-    suspect_memory: float | None,
-    suspect_timeout: float | timedelta | None,
-    **ages: float | timedelta | None,
-) -> WorkerSettings:
-    """Return the settings of an app's workers; `ages` are ``keep_done``, ``keep_dead`` and ``alert_age``.
-
-    Raises:
-        ConfigError: If one is not valid.
-    """
-    lease, beat = checked_lease(lease, heartbeat)
-    check_count("crash_limit", crash_limit, 1)
-    return WorkerSettings(
-        spool,
-        lease,
-        beat,
-        crash_limit,
-        required_seconds("grace", grace, 0.0),
-        suspect_memory=_check_memory(suspect_memory),
-        suspect_timeout=seconds("suspect_timeout", suspect_timeout, least=0.001),
-        **{name: seconds(name, age) for name, age in ages.items()},
-    )
+    lease: float
+    heartbeat: float
+    crash_limit: int
+    grace: float
+    keep_done: float | None
+    keep_dead: float | None
+    alert_age: float | None
+    suspect_memory: float | None
+    suspect_timeout: float | None
 
 
 def checked_lease(lease: object, heartbeat: object) -> tuple[float, float]:
@@ -85,8 +53,12 @@ def checked_lease(lease: object, heartbeat: object) -> tuple[float, float]:
     return seconds, beat
 
 
-def _check_memory(given: float | None) -> float | None:
-    value: object = given
+def checked_memory(value: object) -> float | None:
+    """Return the memory limit of a suspect.
+
+    Raises:
+        ConfigError: If it is not valid.
+    """
     if value is None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -95,6 +67,6 @@ def _check_memory(given: float | None) -> float | None:
         if _LEAST_MEMORY <= value <= _MOST_MEMORY:
             return int(value)
     raise ConfigError(
-        f"suspect_memory is {given!r}; give bytes, {_LEAST_MEMORY} or more, or a share of the machine's memory, "
+        f"suspect_memory is {value!r}; give bytes, {_LEAST_MEMORY} or more, or a share of the machine's memory, "
         "above 0 and up to 1"
     )

@@ -34,10 +34,12 @@ class Spool:
         try:
             make_folder(self._folder)
             path = self._folder / f"{uuid.uuid4().hex}.jsonl"
-            with open(path, "x", encoding="utf-8", opener=private_opener) as file:
+            part = path.with_suffix(".part")  # else a worker that starts now could take a file that is half written
+            with open(part, "x", encoding="utf-8", opener=private_opener) as file:
                 file.write("\n".join(lines) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
+            part.rename(path)
         except OSError as error:
             log.error("could not store %d outcomes anywhere; their tasks will run again: %s", len(lines), error)
             return False

@@ -1,20 +1,14 @@
 """The failure of a task as a value that can be sent to another process."""
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 from outlast.classify import failure_of
 from outlast.classify.safe_access import contain
-from outlast.decide.policy import verdict_on
+from outlast.decide.policy import RetryPolicy, verdict_on
 from outlast.failure import Failure
 from outlast.record.log_text import traceback_of
 from outlast.run import logs
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
-
-    from outlast.decide.policy import RetryPolicy
 
 
 class TaskFailure(NamedTuple):
@@ -37,12 +31,12 @@ class TaskFailure(NamedTuple):
         return self._asdict() | {"failure": self.failure.to_dict()}
 
     @classmethod
-    def from_dict(cls, data: "Mapping[str, Any]") -> "Self":
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the failure of which `to_dict` returned the values."""
         return cls(Failure.from_dict(data["failure"]), data["wanted"], str(data["traceback"]), data.get("wait"))
 
 
-def task_failure_of(error: BaseException, policy: "RetryPolicy") -> TaskFailure:
+def task_failure_of(error: BaseException, policy: RetryPolicy) -> TaskFailure:
     """Return the failure of an error that a task raised, with what the policy of the task says about it."""
     failure = failure_of(error).settled()
     wanted: bool | None

@@ -201,15 +201,15 @@ def _given_overrides(policy: RetryPolicy) -> "dict[Any, Any]":
     return given
 
 
-def check_policy(policy: object) -> RetryPolicy:
+def check_policy(policy: object, about: str = "") -> RetryPolicy:
     """Return a policy.
 
     Raises:
-        ConfigError: If it is not a policy.
+        ConfigError: If it is not a policy; the message starts with `about`.
     """
     if isinstance(policy, RetryPolicy):
         return policy
-    raise ConfigError(f"policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')")
+    raise ConfigError(f"{about}policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')")
 
 
 def wrap(

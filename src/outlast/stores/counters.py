@@ -6,7 +6,7 @@ task that becomes a dead letter because its worker died is ``failed`` and not al
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -76,13 +76,21 @@ def event_totals(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
     return totals
 
 
-def status_counts(totals: Mapping[str, int], running: int, parked: int) -> dict[str, int]:
+def status_counts(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
     """Return the number of tasks by status, and ``dead_letters``. Negative numbers become 0."""
-    return {name: max(0, number) for name, number in raw_status_counts(totals, running, parked).items()}
+    return {name: max(0, number) for name, number in raw_status_counts(rows).items()}
 
 
-def raw_status_counts(totals: Mapping[str, int], running: int, parked: int) -> dict[str, int]:
-    """Return the number of tasks by status, and ``dead_letters``. Negative numbers mean wrong counters."""
+def raw_status_counts(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return the number of tasks by status, and ``dead_letters``. Negative numbers mean wrong counters.
+
+    Args:
+        rows: Counts by event, and ``running`` and ``parked``, as the statement ``counts`` returns them.
+    """
+    totals = Counter[str]()
+    for name, count in rows:
+        totals[name] += count
+    running, parked = totals["running"], totals["parked"]
     live = totals["enqueued"] + totals["replayed"] - totals["done"] - totals["failed"] - totals["cancelled"]
     dead = sum(totals[event] * sign for event, sign in DEAD_LETTER_CHANGE.items())
     counts = {
@@ -95,11 +103,6 @@ def raw_status_counts(totals: Mapping[str, int], running: int, parked: int) -> d
         Status.DISCARDED: totals["discarded"] - totals["pruned_discarded"],
     }
     return {str(status): number for status, number in counts.items()} | {"dead_letters": dead}
-
-
-def window_start(now: float, window: float, step: float) -> float:
-    """Return the start of the first step of a window. Steps start at whole multiples, so that none is cut."""
-    return (now - window) // step * step
 
 
 def format_cursor(value: int, fingerprint: str) -> str:
@@ -151,10 +154,11 @@ def parse_pulse(text: str) -> Pulse:
     fields: dict[str, Any] = json.loads(text)
     hours = [(FlowEvent(event), category, last, before) for event, category, last, before in fields.pop("hours")]
     changes = sorted((Change(_to_datetime(at), *map(str, rest)) for at, *rest in fields.pop("changes")), reverse=True)
+    counted = [*fields.pop("totals"), ("running", fields.pop("running")), ("parked", fields.pop("parked"))]
     flow = sorted(FlowPoint(_to_datetime(at), FlowEvent(event), *rest) for at, event, *rest in fields.pop("flow"))
     return Pulse(
         at=_to_datetime(fields.pop("at")),
-        counts=status_counts(event_totals(fields.pop("totals")), fields.pop("running"), fields.pop("parked")),
+        counts=status_counts(counted),
         flow=tuple(flow),
         last_hour={(event, category): last for event, category, last, _ in hours if last},
         hour_before={(event, category): before for event, category, _, before in hours if before},
@@ -166,20 +170,6 @@ def parse_pulse(text: str) -> Pulse:
 
 def _to_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def counted_statuses(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return the number of tasks by status according to the counters, from the rows of the statement ``counts``.
-
-    Negative numbers stay, to show that the counters are wrong.
-    """
-    totals, live = [], {"running": 0, "parked": 0}
-    for name, count in rows:
-        if name in live:
-            live[name] = count
-        else:
-            totals.append((name, count))
-    return raw_status_counts(event_totals(totals), live["running"], live["parked"])
 
 
 _LIVE_STATUSES = (Status.QUEUED, Status.RUNNING, Status.PARKED)
@@ -248,10 +238,9 @@ def missing_events(found: CounterAudit) -> Counter[FlowKey]:
 
 def count_errors(found: CounterAudit, more: Counter[FlowKey], rebuilt: int) -> dict[str, int]:
     """Return the correction of each count that was wrong, and as ``rebuilt`` the number of rebuilt dead letters."""
-    running, parked = found.tasks.get(Status.RUNNING, 0), found.tasks.get(Status.PARKED, 0)
-    events = [(key.event, count) for key, count in found.counted.items()]
-    before = raw_status_counts(event_totals(events), running, parked)
-    events += [(key.event, count) for key, count in more.items()]
-    after = raw_status_counts(event_totals(events), running, parked)
+    live = [("running", found.tasks.get(Status.RUNNING, 0)), ("parked", found.tasks.get(Status.PARKED, 0))]
+    events = live + [(str(key.event), count) for key, count in found.counted.items()]
+    before = raw_status_counts(events)
+    after = raw_status_counts(events + [(str(key.event), count) for key, count in more.items()])
     wrong = {name: after[name] - before[name] for name in after if after[name] != before[name]}
     return wrong | {"rebuilt": rebuilt} if rebuilt else wrong

@@ -16,11 +16,7 @@ _TIME_FIELDS = ("since", "until")
 
 
 def write_filter(filters: DeadLetterFilter, max_failures: int | None = None) -> str:
-    """Return a filter and the maximum failures of its replay as JSON text, without fields that are None.
-
-    PostgreSQL finds `max_failures` by its quotes, which a text in the filter cannot have without a backslash: its JSON
-    operators refuse a text with a NUL.
-    """
+    """Return a filter and the maximum failures of its replay as JSON text, without fields that are None."""
     fields = {name: value for name, value in filters._asdict().items() if value is not None}
     if max_failures is not None:
         fields["max_failures"] = max_failures
@@ -31,7 +27,7 @@ def write_filter(filters: DeadLetterFilter, max_failures: int | None = None) -> 
 def read_filter(text: str) -> DeadLetterFilter:
     """Return the filter that `write_filter` wrote."""
     fields = json.loads(text)
-    fields.pop("max_failures", None)  # of the replay; its row reads it
+    fields.pop("max_failures", None)  # of the replay
     fields |= {name: datetime.fromisoformat(fields[name]) for name in _TIME_FIELDS if name in fields}
     if "ids" in fields:
         fields["ids"] = tuple(fields["ids"])

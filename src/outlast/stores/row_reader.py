@@ -10,10 +10,12 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from outlast.decide.source_health import SourceHealth
 from outlast.ports.rows import DeadLetterFilter
 from outlast.ports.source_rows import Source
+from outlast.ports.triage import Replay
 from outlast.stores.filters import read_filter
 
 R = TypeVar("R")
 Convert = Callable[[Any], Any]
+_FILTERS = Replay._fields.index("filters")
 _HEALTH = Source._fields.index("health")
 _HEALTH_COLUMNS = slice(_HEALTH, _HEALTH + len(SourceHealth._fields))
 
@@ -22,13 +24,14 @@ class RowReader:
     """Builds row types from columns in the order of their fields.
 
     The annotation of a field says how its column is converted: a time, an enum, a flag, JSON text. NULL becomes None.
-    The health of a source has columns of its own.
+    The health of a source has columns of its own. The filters of a replay contain its maximum failures.
 
     Args:
         to_datetime: Converts a stored time.
     """
 
     def __init__(self, to_datetime: Convert) -> None:
+        self.to_datetime = to_datetime
         self._by_type: dict[Any, Convert] = {
             datetime: to_datetime,
             bool: bool,
@@ -46,7 +49,9 @@ class RowReader:
         for place, convert in self._by_row_type[row_type]:
             if values[place] is not None:
                 values[place] = convert(values[place])
-        if row_type is Source:
+        if row_type is Replay:
+            values.append(json.loads(row[_FILTERS]).get("max_failures"))
+        elif row_type is Source:
             values[_HEALTH_COLUMNS] = [SourceHealth(*values[_HEALTH_COLUMNS])]
         build: Callable[..., R] = row_type
         return build(*values)

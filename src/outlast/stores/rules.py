@@ -1,13 +1,12 @@
 """Rules and constants that both stores share: retention, cooldowns, limits, job targets. No I/O."""
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from functools import cache
-from typing import NamedTuple
 
 from outlast import clock
 from outlast.decide.limits import LimitState, ResourceLimit, admit_candidates
-from outlast.errors import ConfigError, SchemaError
+from outlast.errors import SchemaError
 from outlast.failure import Category, Failure, Origin
 from outlast.ports.job_rows import TargetDone, TargetStatus
 from outlast.ports.rows import Note
@@ -19,36 +18,6 @@ POLLS_KEPT = 200
 """History entries that are kept per source."""
 COOLDOWN_TAIL = 60.0
 """Seconds after the end of a cooldown within which the tasks that triggered it are due; they were deferred later."""
-
-
-class CooldownState(NamedTuple):
-    """A stored cooldown, running or over. Times are in the store's unit.
-
-    Attributes:
-        capped: Responses in a row that asked for longer than the cap.
-        probing: Whether a probe is in progress.
-    """
-
-    until: float
-    reason: str
-    capped: int = 0
-    probing: bool = False
-
-
-def merge_cooldown(known: CooldownState | None, answer: CooldownState, now: float) -> CooldownState:
-    """Return the cooldown after a response; the later end wins.
-
-    Args:
-        known: The stored cooldown.
-        answer: What the response asks for; `capped` is 1 if it asked for longer than the cap.
-        now: The current time.
-    """
-    if known is None:
-        return answer
-    longer = answer if answer.until > known.until else known
-    is_running = known.until > now and not known.probing
-    capped = max(known.capped, 1) if is_running else known.capped + 1
-    return CooldownState(longer.until, longer.reason, capped if answer.capped else 0)
 
 
 LIMIT_SHOWN_FOR = 86400.0
@@ -89,13 +58,11 @@ def admit_requests(
     return waits, fresh
 
 
-def limit_row(
-    limit: ResourceLimit, state: LimitState, running: int | None, now: float, to_datetime: Callable[[float], datetime]
-) -> LimitRow:
+def limit_row(limit: ResourceLimit, state: LimitState, running: int | None, now: float) -> LimitRow:
     """Return a limit for display, without times that have passed."""
 
     def if_future(time: float) -> datetime | None:
-        return to_datetime(time) if time > now else None
+        return datetime.fromtimestamp(time, UTC) if time > now else None
 
     slack = 0.0 if limit.rate is None else (limit.burst - 1) / limit.rate
     retry_slack = 0.0 if limit.retries is None else (limit.retry_burst - 1) / limit.retries
@@ -107,7 +74,7 @@ def limit_row(
         waiting_until=if_future(max(state.spread, state.slot_spread)),
         retries_until=None if limit.retries is None else if_future(retries_until),
         mean=state.mean,
-        asked_at=to_datetime(state.asked_at),
+        asked_at=datetime.fromtimestamp(state.asked_at, UTC),
     )
 
 
@@ -124,11 +91,6 @@ def latest_results(targets: Iterable[TargetDone]) -> list[TargetDone]:
         if known is None or replaces_result(each.status, known.status):
             latest[each.source_id] = each
     return [latest[source_id] for source_id in sorted(latest)]
-
-
-def run_exists_error(run_id: str) -> ConfigError:
-    """Return the error for a run id that is already taken."""
-    return ConfigError(f"run {run_id} already exists; choose another run id")
 
 
 @cache

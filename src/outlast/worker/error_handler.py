@@ -89,7 +89,7 @@ def log_failed_attempt(  # noqa: PLR0913  # all facts about the attempt
 
     The arguments of a task are never logged.
     """
-    of, text = "" if max_attempts is None else f" of {max_attempts}", _failure_text(failure)
+    of, text = "" if max_attempts is None else f" of {max_attempts}", failure.summary
     keys = {**_log_keys(task_id, failure), "attempt": attempt, "max_attempts": max_attempts, "error_category": category}
     with suppress(Exception):  # a log handler that raises must not end the worker
         if will_retry:
@@ -105,15 +105,11 @@ def log_failed_attempt(  # noqa: PLR0913  # all facts about the attempt
 def log_broken_hook(name: str, error: BaseException) -> None:
     """Log that an object of the user's, such as a classifier or metrics, raised an error."""
     with suppress(Exception):  # as above
-        log.error("%s raised: %s", name, _failure_text(classify(error)))
+        log.error("%s raised: %s", name, classify(error).summary)
 
 
 def _log_keys(task_id: int, failure: Failure) -> dict[str, Any]:
     return {"task_id": task_id, **failure.log_keys()}
-
-
-def _failure_text(failure: Failure) -> str:
-    return failure.summary
 
 
 _LIVE_STATUSES = {Status.QUEUED, Status.RUNNING}
@@ -214,7 +210,7 @@ class ErrorHandler:
             failed = classify(trouble)
             with suppress(Exception):  # as above
                 log.error("task %s is unchanged: attempt %s failed (%s), and so did the database (%s: %s)\n%s",
-                          task_id, attempt, _failure_text(judged.failure), failed.category.value, _failure_text(failed),
+                          task_id, attempt, judged.failure.summary, failed.category.value, failed.summary,
                           traceback_of(trouble), extra=_log_keys(task_id, judged.failure))  # fmt: skip
             why = f"the database failed: {failed}"
             return self._handled(judged, decision) | {"changed": False, "why": why, "trouble": trouble}
@@ -363,7 +359,7 @@ class ErrorHandler:
     def _ignore(self, task_id: int, judged: _JudgedError, why: str) -> HandledError:
         with suppress(Exception):  # as above
             log.warning("task %s: a reported failure was ignored because %s: %s",
-                        task_id, why, _failure_text(judged.failure),
+                        task_id, why, judged.failure.summary,
                         extra=_log_keys(task_id, judged.failure))  # fmt: skip
             log.debug("task %s: traceback of the reported failure\n%s", task_id, judged.note.traceback)
         return self._handled(judged, Fail(DecisionReason.PERMANENT)) | {"changed": False, "why": why}
@@ -384,7 +380,7 @@ class ErrorHandler:
             case Defer(delay):
                 with suppress(Exception):  # as above
                     log.warning("task %s: deferred for %s, no attempt used (%s): %s",
-                                task_id, format_seconds(delay), failure.category.value, _failure_text(failure),
+                                task_id, format_seconds(delay), failure.category.value, failure.summary,
                                 extra=_log_keys(task_id, failure))  # fmt: skip
             case Fail():
                 self.log_error(task_id, error, attempt, False, category)  # noqa: FBT003  # positional for compatibility

@@ -30,16 +30,6 @@ def attempt_reports_of(queue_db: Any) -> AttemptReports:
     store: Any = getattr(queue_db, "store", queue_db)
     if isinstance(store, AttemptReports):
         return store
-    for kind in type(store).__mro__:
-        match kind.__module__, kind.__name__:
-            case "outlast.stores.sqlite.store", "SqliteStore":
-                from outlast.stores.sqlite.external_attempts import SqliteEngineTasks  # noqa: PLC0415  # as above
-
-                return SqliteEngineTasks(store.db)
-            case "outlast.stores.postgres.store", "PostgresStore":
-                from outlast.stores.postgres.external_attempts import PostgresEngineTasks  # noqa: PLC0415  # as above
-
-                return PostgresEngineTasks(store.db)
     raise _unusable_queue_error(queue_db)
 
 

@@ -140,7 +140,6 @@ def read_settings(config: Any) -> BaseWorkerSettings:
     if not queues or not all(isinstance(each, str) and each for each in queues):
         raise ConfigError(f"queues is {queues!r}; give the names of queues")
     lease, heartbeat = checked_lease(setting("lease", 20.0), setting("heartbeat", None))
-    crash_limit = check_count("crash_limit", setting("crash_limit", 3), 1)
     strategy = setting("retry_strategy", None)
     if strategy is None:
         names = ("max_retries", "base_delay", "max_delay", "jitter")
@@ -151,7 +150,7 @@ def read_settings(config: Any) -> BaseWorkerSettings:
         lease,
         heartbeat,
         required_seconds("poll_interval", setting("poll_interval", 1.0), 0.0),
-        crash_limit,
+        check_count("crash_limit", setting("crash_limit", 3), 1),
         required_seconds("keep_result", setting("keep_result", 7 * 86400.0), 0.0),
         strategy,
     )

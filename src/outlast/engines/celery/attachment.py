@@ -18,7 +18,8 @@ from outlast.engines.celery.engine import Engine
 from outlast.engines.celery.forwarder import Forwarder
 from outlast.errors import ConfigError
 from outlast.ports.store import limit_store_wait
-from outlast.queue.definition import check_policy, required_seconds
+from outlast.queue.definition import required_seconds
+from outlast.run.retry import check_policy
 
 if TYPE_CHECKING:
     from outlast.app import App

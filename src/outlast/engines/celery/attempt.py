@@ -21,7 +21,6 @@ from outlast.engines.celery.message_codec import (
     uses_celery_retry,
 )
 from outlast.errors import CoolingDownError, LeaseLostError, PayloadError
-from outlast.ports.external_attempts import AttemptState
 from outlast.ports.rows import Kind, NewTask, Settlement, Status
 from outlast.queue import logs
 from outlast.queue.execution import active_resource, breaker_cooldown
@@ -121,9 +120,11 @@ class AttemptRecorder:
         state = None if held is None else retry_store_call(lambda: self._lending.attempt_state(held.task_id))
         if held is None or state is None or state.status not in _LIVE or state.retry_count != held.attempt - 1:
             return None
-        celery_retries = is_over or uses_celery_retry(task, request)
-        decision = _decide_attempt(rules, held, task_failure, state, celery_retries=celery_retries)
-        failure = task_failure.failure
+        failure, exhausted = task_failure.failure, is_over or uses_celery_retry(task, request)
+        facts = task_state(
+            task_failure.wanted, state, attempt=held.attempt, wait=task_failure.wait, exhausted=exhausted
+        )
+        decision = decide_task(failure, rules.policy, facts)
         note = failure_note(failure, task_failure.traceback)
         if not self._settle(decided_settlement(held.task_id, 0, decision, note), held):
             return None
@@ -271,20 +272,6 @@ def _ignore_signal(task: Any, request: Any, why: str) -> Exception:
     log.info("%s %s: a message is ignored, %s", task.name, request.id, why)
     signal: Exception = Ignore(why)
     return signal
-
-
-def _decide_attempt(
-    rules: CeleryTaskRules,
-    held: MessageAttempt,
-    task_failure: TaskFailure,
-    state: AttemptState | None,
-    *,
-    celery_retries: bool,
-) -> TaskDecision:
-    facts = task_state(
-        task_failure.wanted, state, attempt=held.attempt, wait=task_failure.wait, exhausted=celery_retries
-    )
-    return decide_task(task_failure.failure, rules.policy, facts)
 
 
 class AttemptRunner:

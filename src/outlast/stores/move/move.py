@@ -11,8 +11,8 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -303,8 +303,7 @@ _POSTGRES_SCHEMES = {"postgresql", "postgres"}
 _ONE_WAY = "a move goes from SQLite to PostgreSQL and not back"
 
 
-@contextmanager
-def open_source(url: str) -> Iterator[SourceFile]:
+def open_source(url: str) -> closing[SourceFile]:
     """Open the SQLite file of a URL.
 
     Raises:
@@ -319,15 +318,10 @@ def open_source(url: str) -> Iterator[SourceFile]:
         )
     _, path = open_store(url)
     assert path is not None  # noqa: S101  # for the type checker
-    source = SourceFile(path, spool_folder(url, path))
-    try:
-        yield source
-    finally:
-        source.close()
+    return closing(SourceFile(path, spool_folder(url, path)))
 
 
-@contextmanager
-def open_target(url: str) -> Iterator[TargetDatabase]:
+def open_target(url: str) -> closing[TargetDatabase]:
     """Connect to the PostgreSQL database of a URL.
 
     Raises:
@@ -336,11 +330,7 @@ def open_target(url: str) -> Iterator[TargetDatabase]:
     scheme = _scheme(url, "second")
     if scheme not in _POSTGRES_SCHEMES:
         raise ConfigError(f"the second URL has the scheme {scheme!r}: {_ONE_WAY}; pass postgresql://user@host/database")
-    target = TargetDatabase(url)
-    try:
-        yield target
-    finally:
-        target.close()
+    return closing(TargetDatabase(url))
 
 
 def _scheme(url: str, place: str) -> str:

@@ -183,7 +183,7 @@ class TargetDatabase:
         with self.receiving(receipt):
             self._unguard()
             self._run("UPDATE {} SET ended_at = now()", "outlast_move")
-        self.store.db.fetch("notify")
+        self.store.db.notify()
 
     def empty(self, receipt: str) -> None:
         """Cancel a move that has not ended: delete all its rows, whatever version of Outlast started it.

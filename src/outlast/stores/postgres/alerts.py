@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from outlast.decide.decision import next_alert_kind
-from outlast.ports.source_rows import Alert, AlertResult, NewAlert
+from outlast.ports.source_rows import Alert, NewAlert
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase
 from outlast.stores.shared_methods import SharedAlerts
 
@@ -30,21 +30,9 @@ class PostgresAlerts(SharedAlerts):
             cursor.fetch("lock_alerts", {"keys": keys})
             return cursor.select(Alert, "remind_alerts", {"after": float(after), "keys": keys})
 
-    def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
-        """Claim alerts that are due and have no lease, oldest first."""
-        return self.db.select(Alert, "claim_alerts", {"limit": limit, "lease": float(lease)})
-
-    def settle_alerts(self, results: Sequence[AlertResult]) -> int:
-        """Save results of deliveries."""
-        return self.db.change("settle_alerts", {"results": _dumps([each._asdict() for each in results])})
-
     def alerts(self, *, waiting: bool | None = None, limit: int = 50) -> list[Alert]:
         """Return alerts, newest first."""
         return self.db.select(Alert, "list_alerts", {"waiting": waiting, "limit": limit})
-
-    def prune_alerts(self, older_than: float) -> int:
-        """Delete alerts that were delivered long ago."""
-        return self.db.change("prune_alerts", {"seconds": float(older_than)})
 
 
 def raise_alerts_in(cursor: PostgresCursor, alerts: Sequence[NewAlert]) -> list[Alert]:

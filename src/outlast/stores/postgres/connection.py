@@ -43,7 +43,6 @@ _NEVER_PREPARED = (
     "compare_runs",
     "count_dead_letters",
     "count_matching",
-    "count_rows",
     "count_sources",
     "counts_and_rows",
     "dead_letters",
@@ -151,6 +150,10 @@ class PostgresStatements(Statements):
         """Run a statement by name and commit; return the number of changed rows."""
         with self.connection() as connection:
             return PostgresCursor(connection, self.sql).change(name, values)
+
+    def notify(self) -> None:
+        """Wake idle workers."""
+        self.fetch("notify")
 
 
 # A pooler such as PgBouncer may use another session for each transaction. It does not identify itself, so it is
@@ -260,11 +263,11 @@ class PostgresDatabase(PostgresStatements):
     def __init__(
         self,
         url: str,
-        *,
         schema: str | None,
         min_size: int,
         max_size: int,
         prepare_threshold: Threshold,
+        *,
         pooled: bool | None,
     ) -> None:
         url, url_schema = _cut_schema(url)

@@ -1,14 +1,13 @@
 """Dead letters in PostgreSQL: lists, replays, payload edits, failure groups and the audit log."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, FailureGroup
 from outlast.ports.rows import DeadLetterFilter, Status
-from outlast.ports.triage import MARK_RETENTION, AuditEntry, Canaries, ChartMark, NewReplay, Replay, ReplayStep
-from outlast.stores.counters import counted_statuses
-from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta, write_filter
+from outlast.ports.triage import AuditEntry, Canaries, Replay, ReplayStep
+from outlast.stores.counters import raw_status_counts
+from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, read_row
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.reads import filter_values, has_nul
@@ -19,8 +18,6 @@ _BATCH = 500
 _COUNT_SCAN = 10 * MAX_ROWS_SCANNED
 """Dead letters that one statement scans to count matches."""
 _MAX_ID = 2**63 - 1
-_OLDEST_SCAN = 100
-"""Oldest dead letters that are searched for one of an open group, before all groups are searched."""
 _ZERO_COUNTS = {str(status): 0 for status in Status} | {"dead_letters": 0}
 
 
@@ -63,43 +60,26 @@ class PostgresDeadLetters(SharedDeadLetters):
         values = filter_values(filters)
         return [] if has_nul(values) else self.db.fetch(name, values)
 
-    def add_replay(self, new: NewReplay) -> Replay:
-        """Start a replay, from the oldest matching dead letter to the newest."""
-        with self.db.transaction() as cursor:
-            total, oldest, newest = self._count_matches(cursor, new.filters)
-            values = new._asdict() | {
-                "filters": write_filter(new.filters, new.max_failures),
-                "total": total,
-                "newest": newest,
-            }
-            (replay,) = cursor.select(Replay, "add_replay", values | {"cursor": max(oldest - 1, 0)})
-        return replay
+    def _count_matches(self, filters: DeadLetterFilter) -> tuple[int, int, int]:
+        """Return how many dead letters match, the largest id, and an id below the smallest.
 
-    def _count_matches(self, cursor: PostgresCursor, filters: DeadLetterFilter) -> tuple[int, int, int]:
-        """Return how many dead letters match, and their smallest and largest id; reads along an index, part by part."""
-        total = oldest = newest = 0
+        Reads along an index, part by part.
+        """
+        total, oldest, newest = 0, 1, 0
         values = filter_values(filters)
         if has_nul(values):
-            return total, oldest, newest
+            return 0, 0, 0
         before = _MAX_ID if filters.before is None else filters.before
         left = _MAX_ID if filters.limit is None else filters.limit
         while left > 0:
             bounds = {"before": before, "limit": left, "look": _COUNT_SCAN}
-            (row,) = cursor.fetch(f"count_matching{by_filter(filters)}", values | bounds)
+            (row,) = self.db.fetch(f"count_matching{by_filter(filters)}", values | bounds)
             count, least, largest, scanned, before = row
             if count:
                 total, oldest, newest, left = total + count, least, max(newest, largest), left - count
             if scanned < _COUNT_SCAN:
                 break
-        return total, oldest, newest
-
-    def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
-        """Return replays, newest first."""
-        return self.db.select(Replay, "list_replays", {"running": running, "limit": limit})
-
-    def claim_replay(self, owner: str, lease: float) -> Replay | None:
-        """Claim a running replay without a lease, or your own."""
-        return self.db.find(Replay, "claim_replay", {"owner": owner, "lease": float(lease)})
+        return total, newest, oldest - 1
 
     def replay_step(self, number: int, epoch: int, limit: int, *, stage: int, canary: bool) -> ReplayStep | None:
         """Queue the next dead letters again. Locks the replay first, then its dead letters, then their tasks."""
@@ -133,31 +113,10 @@ class PostgresDeadLetters(SharedDeadLetters):
         rows = self.db.fetch("edit_payload", values)
         return str(rows[0][0]) if rows else "gone"
 
-    def mark_group(
-        self,
-        fingerprint: str,
-        *,
-        note: str | None = None,
-        acknowledged: bool | None = None,
-        snooze: float | None = None,
-        who: str = "",
-    ) -> FailureGroup | None:
-        """Change note, acknowledgement or snooze of a failure group."""
-        values = {"fingerprint": fingerprint, "note": note, "acknowledged": acknowledged, "snooze": snooze, "who": who}
-        with self.db.transaction() as cursor:
-            cursor.change("mark_group", values)
-            return cursor.find(FailureGroup, "failure_group", {"fingerprint": fingerprint})
-
     def unannounced_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
         """Return groups that never had an alert. The statement is planned each time: there may be few or many."""
         values = {"limit": limit, "quiet": None if quiet is None else float(quiet)}
         return self.db.select(FailureGroup, "unannounced_groups", values)
-
-    def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
-        """Record a manual action."""
-        values = {"who": who, "action": action, "subject": subject, "reason": reason}
-        values["detail"] = json.dumps(detail or {})
-        return int(self.db.value("add_audit_entry", values))
 
     def audits(
         self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
@@ -166,28 +125,10 @@ class PostgresDeadLetters(SharedDeadLetters):
         values = {"subject": subject, "action": action, "before": before, "limit": limit}
         return self.db.select(AuditEntry, "list_audit_entries", values)
 
-    def add_chart_mark(self, kind: str, text: str, who: str) -> int:
-        """Mark an event on the charts."""
-        values = {"kind": kind, "text": text, "who": who, "retention": MARK_RETENTION}
-        return int(self.db.value("add_chart_mark", values))
-
-    def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
-        """Return the newest marks."""
-        return self.db.select(ChartMark, "list_chart_marks", {"window": float(window), "limit": limit})
-
-    def count_rows(self) -> dict[str, int]:
-        """Count the rows. This reads all of them."""
-        return _ZERO_COUNTS | dict(self.db.fetch("count_rows"))
-
     def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the counts according to the counters and those of the rows, read by one statement."""
         ((counted, rows),) = self.db.fetch("counts_and_rows")
-        return counted_statuses(counted), _ZERO_COUNTS | dict(rows)
-
-    def oldest_dead_letter(self) -> float | None:
-        """Return for how many seconds the oldest dead letter of an open group has waited."""
-        seconds: float | None = self.db.value("oldest_dead_letter", {"look": _OLDEST_SCAN})
-        return seconds
+        return raw_status_counts(counted), _ZERO_COUNTS | dict(rows)
 
     def record_observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
         """Count decisions of a program in observe mode."""

@@ -1,17 +1,17 @@
 """Queues, cooldowns, periodic tasks, limits and breakers in PostgreSQL."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 from outlast.decide.limits import FIRST_MEAN, LimitState, ResourceLimit, retry_places
-from outlast.ports.read_rows import SILENT_AFTER, BreakerOrder, BreakerRow
+from outlast.ports.read_rows import BreakerOrder
 from outlast.ports.rows import Enqueued, NewTask
-from outlast.ports.store import LimitRequest, LimitRow
+from outlast.ports.store import LimitRequest
 from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, in_utc
 from outlast.stores.postgres.tasks import add_tasks
-from outlast.stores.rules import COOLDOWN_TAIL, LIMIT_SHOWN_FOR, admit_requests, limit_row
+from outlast.stores.rules import COOLDOWN_TAIL, admit_requests
 from outlast.stores.shared_methods import SharedFlowControl
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
@@ -20,7 +20,6 @@ _IDLE_TIMEOUT = "10s"  # for the lock holder: its process may be stopped or its 
 T = TypeVar("T")
 LimitStates = dict[str, LimitState]
 Slots = dict[str, list[tuple[int, int]]]
-_REPORTED_FIELDS = ("resource", "state", "seconds", "reason")
 
 
 class PostgresFlowControl(SharedFlowControl):
@@ -28,49 +27,15 @@ class PostgresFlowControl(SharedFlowControl):
 
     db: PostgresDatabase
 
-    def pause(self, queue: str) -> None:
-        """Pause a queue."""
-        self.db.change("set_queue", {"name": queue, "paused": True})
-
-    def resume(self, queue: str) -> None:
-        """Resume a paused queue."""
-        self.db.change("delete_queue", {"name": queue})
-        self.db.fetch("notify")
-
-    def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
-        """Start a cooldown and defer the tasks of its resource; return the number of capped responses in a row."""
-        values = {"resource": resource, "seconds": float(seconds), "reason": reason, "capped": int(capped)}
-        capped_count = int(self.db.value("start_cooldown", values))
-        while self.db.change("defer_cooling_tasks") > 0:
-            pass
-        return capped_count
-
-    def probe(self, resource: str, hold: float) -> bool:
-        """Ask for permission to call a resource after a capped cooldown."""
-        return bool(self.db.value("start_probe", {"resource": resource, "hold": float(hold)}))
-
     def end_cooldown(self, resource: str) -> None:
         """End a cooldown by hand."""
         self.db.change("end_cooldown", {"resource": resource, "late": COOLDOWN_TAIL})
-        self.db.fetch("notify")
+        self.db.notify()
         self._release_sources(resource)
 
     def now(self) -> datetime:
         """Return the server's time."""
         return in_utc(self.db.value("server_time"))
-
-    def set_periodic(self, first_runs: Mapping[str, float]) -> None:
-        """Register periodic tasks."""
-        values = {"names": list(first_runs), "seconds": [float(seconds) for seconds in first_runs.values()]}
-        self.db.change("set_periodic", values)
-
-    def pause_periodic(self, name: str, *, paused: bool, seconds: float | None = None) -> bool:
-        """Pause or resume a periodic task."""
-        return self.db.change("pause_periodic", {"name": name, "paused": paused, "seconds": seconds}) == 1
-
-    def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
-        """Return the periodic tasks that are due."""
-        return [(name, in_utc(due)) for name, due in self.db.fetch("due_periodic", {"names": list(names)})]
 
     def run_periodic(
         self, name: str, due: datetime, seconds: float, task: NewTask, *, wait: bool = False
@@ -108,14 +73,6 @@ class PostgresFlowControl(SharedFlowControl):
 
         return self._under_lock([limit.resource], work)
 
-    def limits(self) -> list[LimitRow]:
-        """Return the limits that were used within the last day."""
-        found = []
-        for row in self.db.fetch("limits", {"seconds": LIMIT_SHOWN_FOR}):
-            settings, (running, now, *state) = row[: len(ResourceLimit._fields)], row[len(ResourceLimit._fields) :]
-            found.append(limit_row(ResourceLimit(*settings), LimitState(*state), running, now, _to_datetime))
-        return found
-
     def _under_lock(self, names: Sequence[str], work: Callable[[PostgresCursor, LimitStates], T]) -> T:
         """Run work in a transaction that locks the rows of these resources.
 
@@ -129,19 +86,6 @@ class PostgresFlowControl(SharedFlowControl):
                 if len(rows) == len(names):
                     return work(cursor, {row[0]: LimitState._make(row[1:]) for row in rows})
             self.db.change("add_limits", {"resources": list(names), "mean": FIRST_MEAN})
-
-    def report_breakers(
-        self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
-    ) -> None:
-        """Save the breaker states of a process. If a resource is given twice, the last one counts."""
-        if rows:
-            latest = {row[0]: dict(zip(_REPORTED_FIELDS, row, strict=True)) for row in rows}
-            values = {"process": process, "rows": _dumps([*latest.values()]), "leased": leased}
-            self.db.change("report_breakers", values)
-
-    def breakers(self) -> list[BreakerRow]:
-        """Return the breaker states by resource and process."""
-        return self.db.select(BreakerRow, "breakers", {"silent": SILENT_AFTER})
 
     def order_breaker(self, resource: str, state: str, seconds: float | None = None) -> BreakerOrder:
         """Open or close the breakers of a resource in all processes."""
@@ -168,7 +112,3 @@ def _save_limits(
     rows = [each._asdict() | known[each.resource]._asdict() for each in limits]
     records = [{"task_id": task_id, "epoch": epoch, "resource": resource} for task_id, epoch, resource in slots]
     cursor.change("save_limits", {"limits": _dumps(rows), "slots": _dumps(records)})
-
-
-def _to_datetime(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

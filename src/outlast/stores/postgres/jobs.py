@@ -17,7 +17,7 @@ from outlast.ports.source_rows import NewAlert
 from outlast.stores.postgres.alerts import raise_alerts_in
 from outlast.stores.postgres.connection import Connection, PostgresDatabase
 from outlast.stores.postgres.driver import psycopg
-from outlast.stores.rules import latest_results, run_exists_error
+from outlast.stores.rules import latest_results
 from outlast.stores.shared_methods import SharedJobs
 
 _MAX_NAME_BYTES = 63  # limit of application_name
@@ -140,18 +140,6 @@ class PostgresJobs(SharedJobs):
         """Return who holds the lock of a job."""
         rows = self.db.fetch("job_lock_holder", {"key": self._key(job)})
         return str(rows[0][0] or "") if rows else None
-
-    def add_run(self, run_id: str, job: str, entity: str | None, env: str, parent: str | None) -> Run:
-        """Start a run."""
-        values = {"id": run_id, "job": job, "entity": entity, "env": env, "parent": parent}
-        run = self.db.find(Run, "add_run", values)
-        if run is None:
-            raise run_exists_error(run_id)
-        return run
-
-    def reopen_run(self, run_id: str) -> Run | None:
-        """Continue a run."""
-        return self.db.find(Run, "reopen_run", {"id": run_id})
 
     def end_run(
         self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any], alerts: Sequence[NewAlert] = ()

@@ -7,19 +7,14 @@ from typing import Any, TypeVar
 
 from outlast.ports.read_rows import (
     MAX_ROWS_SCANNED,
-    MOST_COUNTED,
-    MOST_SAMPLED,
-    SILENT_AFTER,
     DeadLetterLine,
     FailureFilter,
     FailureGroup,
-    FlowPoint,
     Page,
-    Pulse,
     TaskLine,
 )
-from outlast.ports.rows import DeadLetterFilter, FinishedTask, Status, TaskFilter
-from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse
+from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
+from outlast.stores.counters import format_cursor, parse_cursor
 from outlast.stores.filters import by_filter
 from outlast.stores.postgres.connection import PostgresDatabase, read_row
 from outlast.stores.shared_methods import SharedReads
@@ -139,11 +134,6 @@ class PostgresReads(SharedReads):
         name = "list_failed_tasks" if filters.status is Status.FAILED else "list_tasks"
         return read_page(self.db.fetch(name, values), filters.limit, look, _id_text, _read_task_line)
 
-    def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
-        """Return everything that changes from moment to moment."""
-        values = {"window": float(window), "step": float(step), "most": MOST_COUNTED, "changes": MAX_CHANGES}
-        return parse_pulse(self.db.value("status_snapshot", values | {"silent": SILENT_AFTER}))
-
     def failures(self, filters: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
         """Return a page of failure groups."""
         name, value = "list_failure_groups_by_last_seen", _MAX_TIME_US
@@ -166,14 +156,6 @@ class PostgresReads(SharedReads):
             lambda row: format_cursor(row[by], row[2]),
             lambda row: read_row(FailureGroup, row[2:]),
         )
-
-    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
-        """Return tasks of a window that have ended."""
-        return self._finished_sample({"window": float(window)}, most)
-
-    def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
-        """Return how often each of these groups failed, by time step."""
-        return self._failure_flow(fingerprints, {"window": float(window), "step": float(step)})
 
 
 def _sorted_page(rows: Sequence[Sequence[Any]], limit: int) -> Page[TaskLine]:

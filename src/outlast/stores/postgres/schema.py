@@ -51,10 +51,6 @@ class PostgresSchema:
         if missing:
             raise missing_tables_error([name for (name,) in missing], LATEST)
 
-    def close(self) -> None:
-        """Close all connections."""
-        self.db.close()
-
 
 def _create_namespace(cursor: PostgresCursor, schema: str) -> None:
     """Create the schema if it does not exist: IF NOT EXISTS would need the right to create one even if it does."""

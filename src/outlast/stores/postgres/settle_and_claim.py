@@ -6,7 +6,7 @@ from typing import Any
 
 from outlast.errors import LeaseLostError
 from outlast.ports.read_rows import FlowEvent
-from outlast.ports.rows import Claim, Claimed, Kind, Note, SettleAndClaim, SettleAndClaimResult, Settlement
+from outlast.ports.rows import Claim, Claimed, Kind, SettleAndClaim, SettleAndClaimResult, Settlement
 from outlast.stores.counters import NO_NOTE, CounterDelta
 from outlast.stores.postgres.connection import PostgresCursor
 from outlast.stores.shared_methods import Statements
@@ -101,13 +101,10 @@ def settle(cursor: PostgresCursor, settlements: Sequence[Settlement]) -> list[in
 def count_failures(db: Statements, delta: CounterDelta) -> None:
     """Write a counter delta of failures. Statements that settle successes count them by themselves."""
     counts = [key._asdict() | {"n": count} for key, count in delta.counts.items()]
-    groups = [{"task_type": name} | _group_sample(note) for name, note in delta.groups.values()]
+    groups = [
+        {"task_type": name} | note._replace(failure="", traceback="")._asdict() for name, note in delta.groups.values()
+    ]
     db.change("record_failures", {"counts": _dumps(counts), "groups": _dumps(groups)})
-
-
-def _group_sample(note: Note) -> dict[str, str]:
-    """Return the fields of a note that a failure group shows."""
-    return {name: value for name, value in note._asdict().items() if name not in {"failure", "traceback"}}
 
 
 def _settlement_record(settlement: Settlement) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from outlast.ports.source_rows import (
     ChangeSource,
     CloseCycle,
     Closed,
-    Closing,
     Cycle,
     NewAlert,
     NewSource,
@@ -95,15 +94,6 @@ class PostgresSources(SharedSources):
                 return cursor.find(Cycle, "set_cycle_size", {"cycle": number, "sources": size})
         return None
 
-    def claim_sources(self, cycle_id: int, owner: str, limit: int, lease: float) -> list[Source]:
-        """Claim sources of a cycle that have no outcome, ordered by id."""
-        values = {"cycle": cycle_id, "owner": owner, "limit": limit, "lease": float(lease)}
-        return self.db.select(Source, "claim_sources", values)
-
-    def renew_sources(self, owner: str, lease: float) -> int:
-        """Renew the leases of a monitor's sources without an outcome."""
-        return self.db.change("renew_source_leases", {"owner": owner, "lease": float(lease)})
-
     def close_cycle(self, cycle_id: int, close: CloseCycle) -> Closed | None:
         """End a cycle; return None while a source of it has no outcome, or if it has already ended."""
         values = {"cycle": cycle_id}
@@ -122,7 +112,8 @@ class PostgresSources(SharedSources):
             if closing.withdraw:
                 _withdraw_pending(cursor, cycle, sources, now)
             transitions = write_changes(cursor, closing.changes, "update_sources_at_cycle_end")
-            raise_alerts_in(cursor, _closing_alerts(closing))
+            alerts = [alert for each in closing.changes for alert in each.alerts]
+            raise_alerts_in(cursor, [*alerts, *closing.alerts])
         return Closed(closing.cycle, transitions)
 
     def cycles(self, profile: str | None, limit: int) -> list[Cycle]:
@@ -181,7 +172,3 @@ def _withdraw_pending(cursor: PostgresCursor, cycle: Cycle, sources: Sequence[So
 def _withdrawn_poll(source_id: int, failure: dict[str, Any], cycle: Cycle, now: datetime) -> Poll:
     status, category, error = (failure.get(name) for name in ("http_status", "category", "message"))
     return Poll(source_id, cycle.id, now, "withdrawn", http_status=status, category=category, error=error)
-
-
-def _closing_alerts(closing: Closing) -> list[Any]:
-    return [alert for each in closing.changes for alert in each.alerts] + list(closing.alerts)

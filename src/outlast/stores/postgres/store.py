@@ -7,6 +7,7 @@ from outlast.stores.postgres.alerts import PostgresAlerts
 from outlast.stores.postgres.connection import PostgresDatabase
 from outlast.stores.postgres.counters import PostgresCounters
 from outlast.stores.postgres.dead_letters import PostgresDeadLetters
+from outlast.stores.postgres.external_attempts import PostgresEngineTasks
 from outlast.stores.postgres.flow_control import PostgresFlowControl
 from outlast.stores.postgres.jobs import PostgresJobs
 from outlast.stores.postgres.notify import NotifyListener, NotifyThrottle
@@ -21,6 +22,7 @@ __all__ = ["PostgresStore"]
 
 class PostgresStore(
     PostgresTasks,
+    PostgresEngineTasks,
     PostgresWorkers,
     PostgresAlerts,
     PostgresJobs,
@@ -63,15 +65,8 @@ class PostgresStore(
         prepare_threshold: int | Literal["auto"] | None = "auto",
         pooled: bool | None = None,
     ) -> None:
-        self.db = PostgresDatabase(
-            url,
-            schema=schema,
-            min_size=min_size,
-            max_size=max_size,
-            prepare_threshold=prepare_threshold,
-            pooled=pooled,
-        )
-        self.notify_throttle = NotifyThrottle(lambda: self.db.fetch("notify"))
+        self.db = PostgresDatabase(url, schema, min_size, max_size, prepare_threshold, pooled=pooled)
+        self.notify_throttle = NotifyThrottle(self.db.notify)
         self.job_locks = []
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
@@ -84,6 +79,6 @@ class PostgresStore(
 
     def close(self) -> None:
         """Close all connections, including those that hold job locks."""
-        super().close()
+        self.db.close()
         while self.job_locks:
             self.job_locks.pop().release()

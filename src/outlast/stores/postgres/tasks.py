@@ -8,13 +8,11 @@ from typing import Any
 
 from outlast.errors import ConfigError
 from outlast.ports.rows import Enqueued, NewTask, SettleAndClaim, SettleAndClaimResult, TaskBatch
-from outlast.stores.counters import event_totals, status_counts
 from outlast.stores.filters import GROUP_RETENTION
 from outlast.stores.postgres.connection import Connection, PostgresCursor, PostgresDatabase
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.notify import NotifyThrottle
 from outlast.stores.postgres.settle_and_claim import settle_and_claim
-from outlast.stores.rules import LIMIT_SHOWN_FOR
 from outlast.stores.shared_methods import SharedTasks
 
 _BATCH = 1000
@@ -182,25 +180,6 @@ class PostgresTasks(SharedTasks):
         """Cancel queued or parked tasks."""
         return self.db.column("cancel", {"ids": list(task_ids)})
 
-    def run_now(self, task_ids: Sequence[int]) -> list[int]:
-        """Make queued tasks due now."""
-        changed = self.db.column("run_now", {"ids": list(task_ids)})
-        self.db.fetch("notify")
-        return changed
-
-    def unpark(self, task_types: Sequence[str]) -> int:
-        """Queue parked tasks of these task types."""
-        count = self._repeat("unpark", {"task_types": list(task_types), "batch": _BATCH})
-        if count:
-            self.db.fetch("notify")
-        return count
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of tasks by status, according to the counters."""
-        found: dict[str, int] = dict(self.db.fetch("counts"))
-        running, parked = found.pop("running"), found.pop("parked")
-        return status_counts(event_totals(found.items()), running, parked)
-
     def prune(self, *, done_before: float) -> int:
         """Delete old finished tasks, expired results and old failure groups."""
         pruned, after, count = 0, 0, _BATCH
@@ -209,6 +188,4 @@ class PostgresTasks(SharedTasks):
             ((count, after),) = self.db.fetch("prune_tasks", values)
             pruned += count
         self._repeat("prune_groups", {"seconds": GROUP_RETENTION, "batch": _BATCH})
-        self._repeat("prune_slots", {"batch": _BATCH})
-        self._repeat("prune_limits", {"seconds": LIMIT_SHOWN_FOR, "batch": _BATCH})
-        return pruned + self._repeat("prune_results", {"batch": _BATCH})
+        return pruned + self._prune_leftovers()

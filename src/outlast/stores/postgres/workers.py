@@ -1,14 +1,15 @@
 """Workers in PostgreSQL, and the rescue of tasks from workers whose lease has expired."""
 
-from outlast.errors import LeaseLostError, SchemaError
+from outlast.errors import SchemaError
 from outlast.ports.rows import Rescued, WorkerRow
 from outlast.stores.postgres.connection import LATEST, PostgresDatabase
 from outlast.stores.rules import worker_lost_note
+from outlast.stores.shared_methods import SharedWorkers
 
 _BATCH = 500
 
 
-class PostgresWorkers:
+class PostgresWorkers(SharedWorkers):
     """Implements `Workers`."""
 
     db: PostgresDatabase
@@ -18,11 +19,6 @@ class PostgresWorkers:
         values = worker._asdict() | {"queues": list(worker.queues), "lease": float(lease), "schema_version": LATEST}
         if self.db.change("add_worker", values) != 1:
             raise SchemaError(self.db.value("schema_version") or 0, LATEST)
-
-    def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
-        """Renew a worker's lease."""
-        if self.db.change("heartbeat", {"id": worker_id, "lease": float(lease), "state": state}) != 1:
-            raise LeaseLostError(worker_id)
 
     def leave(self, worker_id: str) -> int:
         """Remove a worker and release its tasks.
@@ -48,5 +44,5 @@ class PostgresWorkers:
             if len(batch) < _BATCH:
                 break
         if rescued:
-            self.db.fetch("notify")
+            self.db.notify()
         return rescued

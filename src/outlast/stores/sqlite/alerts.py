@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
 
 from outlast.decide.decision import AlertKind, next_alert_kind
-from outlast.ports.source_rows import Alert, AlertResult, NewAlert
+from outlast.ports.source_rows import Alert, NewAlert
 from outlast.stores.shared_methods import SharedAlerts
-from outlast.stores.sqlite.connection import SqliteDatabase, bind, execute, ms_ago, ms_from_now, read_row
+from outlast.stores.sqlite.connection import SqliteDatabase, bind, execute, ms_ago, read_row
 
 _LISTS = {None: "list_alerts", True: "list_waiting_alerts", False: "list_delivered_alerts"}
 
@@ -32,35 +32,11 @@ class SqliteAlerts(SharedAlerts):
 
     def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
         """Claim alerts that are due, oldest first. If none is due, the file is not locked."""
-        if not self.db.fetch("claimable_alerts", {"limit": 1}):
-            return []
-
-        def work(connection: Connection) -> list[Alert]:
-            due = execute(connection, "claimable_alerts", bind({"limit": limit}))
-            values = bind({"ids": [row[0] for row in due], "until": ms_from_now(lease)})
-            return sorted(read_row(Alert, row) for row in execute(connection, "claim_alerts", values))
-
-        return self.db.write(work)
-
-    def settle_alerts(self, results: Sequence[AlertResult]) -> int:
-        """Save results of deliveries."""
-
-        def work(connection: Connection) -> int:
-            changed = 0
-            for result in results:
-                due = None if result.again is None else ms_from_now(result.again)
-                changed += execute(connection, "settle_alert", bind(result._asdict() | {"due": due})).rowcount
-            return changed
-
-        return self.db.write(work)
+        return super().claim_alerts(limit, lease) if self.db.fetch("claimable_alerts", {"limit": 1}) else []
 
     def alerts(self, *, waiting: bool | None = None, limit: int = 50) -> list[Alert]:
         """Return alerts, newest first."""
         return self.db.select(Alert, _LISTS[waiting], {"limit": limit})
-
-    def prune_alerts(self, older_than: float) -> int:
-        """Delete alerts that were delivered long ago."""
-        return self.db.change("prune_alerts", {"before": ms_ago(older_than)})
 
 
 def raise_alerts(connection: Connection, alerts: Iterable[NewAlert]) -> list[Alert]:

@@ -70,7 +70,7 @@ read_row = RowReader(to_datetime)
 def bind(values: Values) -> dict[str, Any]:
     """Return parameters as SQLite stores them, and ``now``.
 
-    Times are milliseconds, rounded up so that nothing happens early. Lists and dicts are JSON text.
+    Times and durations are milliseconds, rounded up so that nothing happens early. Lists and dicts are JSON text.
     """
     return {"now": now_ms()} | {name: _stored(value) for name, value in (values or {}).items()}
 
@@ -79,6 +79,8 @@ def _stored(value: Any) -> Any:
     match value:
         case datetime():
             return -((_EPOCH - value) // _MILLISECOND)
+        case timedelta():
+            return -(-value // _MILLISECOND)
         case list() | tuple() | dict():
             return dumps(value)
         case _:

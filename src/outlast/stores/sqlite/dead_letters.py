@@ -10,17 +10,14 @@ from typing import Any
 from outlast.ports.read_rows import FailureGroup, FlowEvent
 from outlast.ports.rows import DeadLetterFilter, Status
 from outlast.ports.triage import (
-    MARK_RETENTION,
     AuditEntry,
     Canaries,
-    ChartMark,
-    NewReplay,
     Replay,
     ReplayState,
     ReplayStep,
 )
-from outlast.stores.counters import CounterDelta, counted_statuses, event_totals, status_counts, take_matching
-from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta, write_filter
+from outlast.stores.counters import CounterDelta, raw_status_counts, status_counts, take_matching
+from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta
 from outlast.stores.shared_methods import SharedDeadLetters
 from outlast.stores.sqlite.connection import (
     SQL,
@@ -28,11 +25,8 @@ from outlast.stores.sqlite.connection import (
     bind,
     execute,
     find,
-    milliseconds,
     ms_ago,
-    ms_from_now,
     now_ms,
-    read_row,
 )
 from outlast.stores.sqlite.counters import write_delta
 from outlast.stores.sqlite.reads import MAX_ID, DeadLetterScan, scan_dead_letters, walk_values
@@ -44,6 +38,7 @@ class _TrialRollbackError(Exception):
     """Rolls back the trial of `check_dead_letters`."""
 
 
+_COUNTED = (*map(str, Status), "dead_letters")
 _COUNT_BATCH = 5000  # dead letters that are counted before other threads may read
 _STEP_SCAN = 5000  # dead letters that one step scans
 
@@ -97,18 +92,6 @@ class SqliteDeadLetters(SharedDeadLetters):
     def _fetch_matching(self, name: str, filters: DeadLetterFilter) -> list[Any]:
         return self.db.fetch(name, filters._asdict())
 
-    def add_replay(self, new: NewReplay) -> Replay:
-        """Start a replay. The matching dead letters are counted first, without blocking writers."""
-        total, newest, cursor = self._count_matches(new.filters)
-        values = new._asdict() | {
-            "filters": write_filter(new.filters, new.max_failures),
-            "total": total,
-            "newest": newest,
-            "cursor": cursor,
-        }
-        (row,) = self.db.fetch_changed("add_replay", values)
-        return read_row(Replay, row)
-
     def _count_matches(self, filters: DeadLetterFilter) -> tuple[int, int, int]:
         """Return how many dead letters match, the largest id, and an id below the smallest."""
         if filters == DeadLetterFilter():
@@ -125,23 +108,9 @@ class SqliteDeadLetters(SharedDeadLetters):
                 return total, newest, cursor
             after = end
 
-    def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
-        """Return replays, newest first."""
-        return self.db.select(Replay, "list_running_replays" if running else "list_replays", {"limit": limit})
-
     def claim_replay(self, owner: str, lease: float) -> Replay | None:
         """Claim a running replay. If there is none, the file is not locked."""
-        if self.db.read(lambda connection: _claimable_replay(connection, owner)) is None:
-            return None
-
-        def work(connection: Connection) -> Replay | None:
-            number = _claimable_replay(connection, owner)
-            if number is None:
-                return None
-            values = {"id": number, "owner": owner, "until": ms_from_now(lease)}
-            return find(connection, Replay, "claim_replay", values)
-
-        return self.db.write(work)
+        return super().claim_replay(owner, lease) if self.db.fetch("claimable_replay", {"owner": owner}) else None
 
     def replay_step(self, number: int, epoch: int, limit: int, *, stage: int, canary: bool) -> ReplayStep | None:
         """Queue the next dead letters of a replay again."""
@@ -188,42 +157,12 @@ class SqliteDeadLetters(SharedDeadLetters):
 
         return self.db.write(work)
 
-    def mark_group(
-        self,
-        fingerprint: str,
-        *,
-        note: str | None = None,
-        acknowledged: bool | None = None,
-        snooze: float | None = None,
-        who: str = "",
-    ) -> FailureGroup | None:
-        """Change note, acknowledgement or snooze of a failure group."""
-        values = {
-            "fingerprint": fingerprint,
-            "note": note,
-            "acknowledged": acknowledged,
-            "snooze": None if snooze is None else milliseconds(snooze),
-            "who": who,
-        }
-
-        def work(connection: Connection) -> FailureGroup | None:
-            execute(connection, "mark_group", bind(values))
-            return find(connection, FailureGroup, "failure_group", values)
-
-        return self.db.write(work)
-
     def unannounced_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
         """Return groups that never had an alert. Groups that had one are marked, so that later calls skip them."""
         if self.db.value("has_announced_groups"):
             self.db.change("mark_announced_groups")
         values = {"limit": limit, "since": None if quiet is None else ms_ago(quiet)}
         return self.db.select(FailureGroup, "unannounced_groups", values)
-
-    def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
-        """Record a manual action."""
-        values = {"who": who, "action": action, "subject": subject, "reason": reason}
-        values["detail"] = json.dumps(detail or {}, ensure_ascii=False)
-        return self.db.insert(SQL["add_audit_entry"], bind(values))
 
     def audits(
         self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
@@ -237,33 +176,10 @@ class SqliteDeadLetters(SharedDeadLetters):
         values = {"subject": subject, "action": action, "before": MAX_ID if before is None else before, "limit": limit}
         return self.db.select(AuditEntry, name, values)
 
-    def add_chart_mark(self, kind: str, text: str, who: str) -> int:
-        """Mark an event on the charts."""
-        values = bind({"kind": kind, "text": text, "who": who}) | {"before": ms_ago(MARK_RETENTION)}
-
-        def work(connection: Connection) -> int:
-            execute(connection, "prune_chart_marks", values)
-            return execute(connection, "add_chart_mark", values).lastrowid or 0
-
-        return self.db.write(work)
-
-    def chart_marks(self, *, window: float, limit: int = 100) -> list[ChartMark]:
-        """Return the newest marks."""
-        return self.db.select(ChartMark, "list_chart_marks", {"since": ms_ago(window), "limit": limit})
-
-    def count_rows(self) -> dict[str, int]:
-        """Count the tasks by status, and the dead letters."""
-        return _name_counts(self.db.fetch("count_rows")[0])
-
     def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the counts according to the counters and those of the rows, read by one statement."""
         ((counted, *rows),) = self.db.fetch("counts_and_rows")
-        return counted_statuses(json.loads(counted)), _name_counts(rows)
-
-    def oldest_dead_letter(self) -> float | None:
-        """Return for how many seconds the oldest dead letter of an open group has waited."""
-        moved = self.db.value("oldest_dead_letter")
-        return None if moved is None else max(0.0, (now_ms() - moved) / 1000)
+        return raw_status_counts(json.loads(counted)), dict(zip(_COUNTED, rows, strict=True))
 
     def record_observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
         """Count decisions of a program in observe mode."""
@@ -297,16 +213,10 @@ def remove_dead_letters(connection: Connection, numbers: list[int], event: FlowE
     return len(rows)
 
 
-def _claimable_replay(connection: Connection, owner: str) -> int | None:
-    row = execute(connection, "claimable_replay", {"owner": owner, "now": now_ms()}).fetchone()
-    return None if row is None else row[0]
-
-
 def _count_all(connection: Connection) -> tuple[int, int, int]:
     """Count all dead letters by the counters."""
     newest = execute(connection, "newest_dead_letter_id").fetchone()[0]
-    (_, running), (_, parked), *totals = execute(connection, "counts").fetchall()
-    return status_counts(event_totals(totals), running, parked)["dead_letters"], newest or 0, 0
+    return status_counts(execute(connection, "counts"))["dead_letters"], newest or 0, 0
 
 
 def _count_newest(connection: Connection, filters: DeadLetterFilter) -> tuple[int, int, int]:
@@ -350,7 +260,3 @@ def _next_dead_letters(connection: Connection, replay: Replay, limit: int) -> tu
     )
     numbers, last, _ = take_matching(walk, limit, _STEP_SCAN)
     return numbers, replay.newest if last is None else last
-
-
-def _name_counts(counts: Sequence[int]) -> dict[str, int]:
-    return dict(zip([*map(str, Status), "dead_letters"], counts, strict=True))

@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from sqlite3 import Connection
+from contextlib import AbstractContextManager
+from sqlite3 import Connection, Cursor
 from typing import Any, TypeVar
 
-from outlast.errors import LeaseLostError, SchemaError
+from outlast.errors import LeaseLostError
 from outlast.ports.rows import Settlement
 from outlast.stores.counters import CounterDelta
 from outlast.stores.shared_methods import SharedAttempts
@@ -19,7 +20,7 @@ from outlast.stores.sqlite.connection import (
     write_transaction,
 )
 from outlast.stores.sqlite.counters import write_delta
-from outlast.stores.sqlite.schema import LATEST, migrate, prepare_schema, schema_version
+from outlast.stores.sqlite.schema import prepare_schema
 from outlast.stores.sqlite.settle_and_claim import settle
 
 T = TypeVar("T")
@@ -40,10 +41,7 @@ class SqliteCallerConnection(SqliteStatements):
         self._lock = threading.RLock()
         row_factory, connection.row_factory = connection.row_factory, None
         try:
-            if connection.in_transaction:
-                _migrate_within(connection)
-            else:
-                prepare_schema(connection)
+            prepare_schema(connection, self._begin)
         finally:
             connection.row_factory = row_factory
 
@@ -54,10 +52,12 @@ class SqliteCallerConnection(SqliteStatements):
 
     def write(self, work: Callable[[Any], T]) -> T:
         """Run work in a transaction."""
-        with self._lock:
-            begin = caller_transaction if self._connection.in_transaction else write_transaction
-            with begin(self._connection) as cursor:
-                return work(cursor)
+        with self._lock, self._begin(self._connection) as cursor:
+            return work(cursor)
+
+    @staticmethod
+    def _begin(connection: Connection) -> AbstractContextManager[Cursor]:
+        return caller_transaction(connection) if connection.in_transaction else write_transaction(connection)
 
 
 class SqliteEngineTasks(SharedAttempts):
@@ -105,12 +105,3 @@ def connection_file(connection: Connection) -> str:
     """Return the path of the file behind a connection; empty for a database in memory."""
     rows = tuple_cursor(connection).execute("PRAGMA database_list").fetchall()
     return next((str(path or "") for _, name, path in rows if name == "main"), "")
-
-
-def _migrate_within(connection: Connection) -> None:
-    found = schema_version(connection)
-    if found > LATEST:
-        raise SchemaError(found, LATEST)
-    if found < LATEST:
-        with caller_transaction(connection):
-            migrate(connection)

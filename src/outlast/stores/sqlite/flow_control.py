@@ -1,21 +1,17 @@
 """Queues, cooldowns, periodic tasks, limits and breakers in SQLite."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from sqlite3 import Connection
 
 from outlast import clock
 from outlast.decide.limits import LimitState, ResourceLimit, retry_places
-from outlast.ports.read_rows import SILENT_AFTER, BreakerOrder, BreakerRow
+from outlast.ports.read_rows import BreakerOrder
 from outlast.ports.rows import Enqueued, NewTask
-from outlast.ports.store import LimitRequest, LimitRow
+from outlast.ports.store import LimitRequest
 from outlast.stores.rules import (
     COOLDOWN_TAIL,
-    LIMIT_SHOWN_FOR,
-    CooldownState,
     admit_requests,
-    limit_row,
-    merge_cooldown,
 )
 from outlast.stores.shared_methods import SharedFlowControl
 from outlast.stores.sqlite.connection import (
@@ -24,7 +20,6 @@ from outlast.stores.sqlite.connection import (
     dumps,
     execute,
     milliseconds,
-    ms_ago,
     ms_from_now,
     now_ms,
     to_datetime,
@@ -36,43 +31,6 @@ class SqliteFlowControl(SharedFlowControl):
     """Implements `Queues`, `Cooldowns`, `Periodic`, `Limits` and `Breakers`. Limits are locked by the transaction."""
 
     db: SqliteDatabase
-
-    def pause(self, queue: str) -> None:
-        """Pause a queue."""
-        self.db.change("pause_queue", {"name": queue})
-
-    def resume(self, queue: str) -> None:
-        """Resume a paused queue."""
-        self.db.change("delete_queue", {"name": queue})
-
-    def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
-        """Start a cooldown and defer the tasks of its resource."""
-        now = now_ms()
-        answer = CooldownState(now + milliseconds(seconds), reason, int(capped))
-
-        def work(connection: Connection) -> int:
-            after = merge_cooldown(_cooldown_state(connection, resource), answer, now)
-            execute(connection, "save_cooldown", {"resource": resource, **after._asdict()})
-            return after.capped
-
-        count = self.db.write(work)
-        while self.db.change("defer_cooling_tasks", {"now": now}) > 0:
-            pass
-        return count
-
-    def probe(self, resource: str, hold: float) -> bool:
-        """Ask for permission to call a resource after a capped cooldown."""
-
-        def work(connection: Connection) -> bool:
-            now, known = now_ms(), _cooldown_state(connection, resource)
-            if known is None or known.until > now:
-                return known is None
-            if known.capped:
-                held = known._replace(until=now + milliseconds(hold), probing=True)
-                execute(connection, "save_cooldown", {"resource": resource, **held._asdict()})
-            return True
-
-        return self.db.write(work)
 
     def end_cooldown(self, resource: str) -> None:
         """End a cooldown by hand."""
@@ -88,21 +46,6 @@ class SqliteFlowControl(SharedFlowControl):
     def now(self) -> datetime:
         """Return the current time."""
         return to_datetime(now_ms())
-
-    def set_periodic(self, first_runs: Mapping[str, float]) -> None:
-        """Register periodic tasks."""
-        now = now_ms()
-        rows = [(name, now + milliseconds(seconds)) for name, seconds in first_runs.items()]
-        self.db.write(lambda connection: connection.executemany(SQL["set_periodic"], rows))
-
-    def pause_periodic(self, name: str, *, paused: bool, seconds: float | None = None) -> bool:
-        """Pause or resume a periodic task."""
-        wait = None if seconds is None else milliseconds(seconds)
-        return self.db.change("pause_periodic", {"name": name, "paused": paused, "wait": wait}) == 1
-
-    def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
-        """Return the periodic tasks that are due."""
-        return [(name, to_datetime(due)) for name, due in self.db.fetch("due_periodic") if name in names]
 
     def run_periodic(
         self, name: str, due: datetime, seconds: float, task: NewTask, *, wait: bool = False
@@ -149,52 +92,11 @@ class SqliteFlowControl(SharedFlowControl):
 
         return self.db.write(work)
 
-    def limits(self) -> list[LimitRow]:
-        """Return the limits that were used within the last day."""
-        now = clock.now()
-        values = {"since": now - LIMIT_SHOWN_FOR}
-        found = []
-        for row in self.db.fetch("limits", values):
-            settings, (running, *state) = row[: len(ResourceLimit._fields)], row[len(ResourceLimit._fields) :]
-            found.append(limit_row(ResourceLimit(*settings), LimitState(*state), running, now, _seconds_to_datetime))
-        return found
-
-    def report_breakers(
-        self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
-    ) -> None:
-        """Save the breaker states of a process."""
-        if not rows:
-            return
-        now = now_ms()
-        values = [
-            {
-                "resource": resource,
-                "process": process,
-                "state": state,
-                "until": None if seconds is None else now + milliseconds(seconds),
-                "reason": reason,
-                "leased": leased,
-                "now": now,
-            }
-            for resource, state, seconds, reason in rows
-        ]
-        self.db.write(lambda connection: connection.executemany(SQL["report_breaker"], values))
-
-    def breakers(self) -> list[BreakerRow]:
-        """Return the breaker states by resource and process."""
-        return self.db.select(BreakerRow, "breakers", {"reported_since": ms_ago(SILENT_AFTER)})
-
     def order_breaker(self, resource: str, state: str, seconds: float | None = None) -> BreakerOrder:
         """Open or close the breakers of a resource in all processes."""
         until = None if seconds is None else ms_from_now(seconds)
         ((number,),) = self.db.fetch_changed("order_breaker", {"resource": resource, "state": state, "until": until})
         return BreakerOrder(number, resource, state, seconds)
-
-
-def _cooldown_state(connection: Connection, resource: str) -> CooldownState | None:
-    """Return the stored cooldown of a resource, running or over; None if there is none."""
-    row = execute(connection, "get_cooldown", (resource,)).fetchone()
-    return None if row is None else CooldownState._make(row)
 
 
 def _limit_states(connection: Connection, resources: str) -> dict[str, LimitState]:
@@ -204,7 +106,3 @@ def _limit_states(connection: Connection, resources: str) -> dict[str, LimitStat
 
 def _write_limits(connection: Connection, limits: Sequence[ResourceLimit], known: Mapping[str, LimitState]) -> None:
     connection.executemany(SQL["save_limit"], [(*each, *known[each.resource]) for each in limits])
-
-
-def _seconds_to_datetime(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

@@ -7,10 +7,10 @@ from typing import Any
 
 from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
 from outlast.ports.source_rows import NewAlert
-from outlast.stores.rules import latest_results, run_exists_error
+from outlast.stores.rules import latest_results
 from outlast.stores.shared_methods import SharedJobs
 from outlast.stores.sqlite.alerts import raise_alerts
-from outlast.stores.sqlite.connection import SQL, SqliteDatabase, bind, execute, find, milliseconds, ms_ago, now_ms
+from outlast.stores.sqlite.connection import SQL, SqliteDatabase, bind, execute, milliseconds, ms_ago, now_ms
 from outlast.stores.sqlite.file_locks import FileLock, lock_file, lock_holder
 
 _REMAINING_STATUSES = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
@@ -33,28 +33,6 @@ class SqliteJobs(SharedJobs):
     def job_holder(self, job: str) -> str | None:
         """Return who holds the lock of a job."""
         return lock_holder(self._lock_folder(), job)
-
-    def add_run(self, run_id: str, job: str, entity: str | None, env: str, parent: str | None) -> Run:
-        """Start a run."""
-        values = {"id": run_id, "job": job, "entity": entity, "env": env, "parent": parent}
-
-        def work(connection: Connection) -> Run | None:
-            added = execute(connection, "add_run", bind(values)).rowcount
-            return find(connection, Run, "get_run", {"id": run_id}) if added else None
-
-        run = self.db.write(work)
-        if run is None:
-            raise run_exists_error(run_id)
-        return run
-
-    def reopen_run(self, run_id: str) -> Run | None:
-        """Continue a run."""
-
-        def work(connection: Connection) -> Run | None:
-            execute(connection, "reopen_run", {"id": run_id})
-            return find(connection, Run, "get_run", {"id": run_id})
-
-        return self.db.write(work)
 
     def end_run(
         self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any], alerts: Sequence[NewAlert] = ()

@@ -1,33 +1,26 @@
 """Read models in SQLite: the pulse, failure groups, and lists of tasks and dead letters."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from outlast.ports.read_rows import (
     MAX_ROWS_SCANNED,
-    MOST_COUNTED,
-    MOST_SAMPLED,
-    SILENT_AFTER,
     DeadLetterLine,
     FailureFilter,
     FailureGroup,
-    FlowPoint,
     Page,
-    Pulse,
     TaskLine,
 )
-from outlast.ports.rows import DeadLetterFilter, FinishedTask, Status, TaskFilter
-from outlast.stores.counters import MAX_CHANGES, format_cursor, parse_cursor, parse_pulse, take_matching, window_start
+from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
+from outlast.stores.counters import format_cursor, parse_cursor, take_matching
 from outlast.stores.filters import by_filter, group_matches
-from outlast.stores.shared_methods import SharedReads
+from outlast.stores.shared_methods import R, SharedReads
 from outlast.stores.sqlite.connection import (
     SQL,
     SqliteDatabase,
     bind,
     execute,
-    milliseconds,
-    ms_ago,
     now_ms,
     read_row,
     to_datetime,
@@ -89,9 +82,8 @@ class SqliteReads(SharedReads):
         limit = _DEFAULT_LIMIT if filters.limit is None else filters.limit
 
         def work(connection: Connection) -> Page[DeadLetterLine]:
-            numbers, last, looked = take_matching(scan_dead_letters(connection, filters).rows(connection), limit, look)
-            rows = execute(connection, "list_dead_letters_by_id", bind({"ids": numbers}))
-            return Page([read_row(DeadLetterLine, row) for row in rows], None if last is None else str(last), looked)
+            scan = scan_dead_letters(connection, filters).rows(connection)
+            return _read_page(connection, DeadLetterLine, "list_dead_letters_by_id", take_matching(scan, limit, look))
 
         return self.db.read(work)
 
@@ -99,29 +91,17 @@ class SqliteReads(SharedReads):
         """Return a page of tasks."""
 
         def work(connection: Connection) -> Page[TaskLine]:
-            numbers, last, looked = take_matching(_scan_tasks(connection, filters, look), filters.limit, look)
-            rows = execute(connection, "list_tasks_by_id", bind({"ids": numbers}))
-            return Page([read_row(TaskLine, row) for row in rows], None if last is None else str(last), looked)
+            scan = _scan_tasks(connection, filters, look)
+            return _read_page(connection, TaskLine, "list_tasks_by_id", take_matching(scan, filters.limit, look))
 
         return self.db.read(work)
-
-    def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
-        """Return everything that changes from moment to moment."""
-        values = {"most": MOST_COUNTED, "changes": MAX_CHANGES, **_window_values(window, step)}
-        values["reported_since"] = values["now"] - milliseconds(SILENT_AFTER)
-        return parse_pulse(self.db.value("status_snapshot", values))
 
     def failures(self, filters: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
         """Return a page of failure groups."""
         of = next((f"of_{name}_" for name in ("category", "task_type") if getattr(filters, name) is not None), "")
         name = f"list_failure_groups_{of}by_{'size' if filters.largest else 'last_seen'}"
         value, fingerprint = parse_cursor(filters.after) or _CURSOR_START
-        values = {
-            "category": filters.category,
-            "task_type": filters.task_type,
-            "value": value,
-            "fingerprint": fingerprint,
-        }
+        values = filters._asdict() | {"value": value, "fingerprint": fingerprint}
         now = to_datetime(now_ms())
 
         def work(connection: Connection) -> Page[FailureGroup]:
@@ -134,13 +114,14 @@ class SqliteReads(SharedReads):
 
         return self.db.read(work)
 
-    def finished_sample(self, *, window: float, most: int = MOST_SAMPLED) -> list[FinishedTask]:
-        """Return tasks of a window that have ended."""
-        return self._finished_sample({"since": ms_ago(window)}, most)
 
-    def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
-        """Return how often each of these groups failed, by time step."""
-        return self._failure_flow(fingerprints, _window_values(window, step))
+def _read_page(
+    connection: Connection, row_type: type[R], name: str, taken: tuple[list[int], int | None, int]
+) -> Page[R]:
+    """Return a page of the rows with the ids that a scan has found."""
+    numbers, last, looked = taken
+    rows = execute(connection, name, bind({"ids": numbers}))
+    return Page([read_row(row_type, row) for row in rows], None if last is None else str(last), looked)
 
 
 def _scan_tasks(connection: Connection, filters: TaskFilter, look: int) -> Iterator[tuple[int, bool]]:
@@ -155,8 +136,3 @@ def _scan_tasks(connection: Connection, filters: TaskFilter, look: int) -> Itera
             return execute(connection, "scan_tasks_by_id", bind(values | {"ids": [row[0] for row in rows]}))
     name = "scan_failed_tasks" if filters.status is Status.FAILED else "scan_tasks"
     return execute(connection, name, values)
-
-
-def _window_values(window: float, step: float) -> dict[str, int]:
-    now = now_ms()
-    return {"now": now, "step": round(step * 1000), "begin": round(window_start(now / 1000, window, step) * 1000)}

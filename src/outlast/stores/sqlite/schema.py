@@ -1,6 +1,8 @@
 """The tables of a SQLite file and their version."""
 
 import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from sqlite3 import Connection
 
 from outlast.errors import ConfigError, SchemaError
@@ -30,13 +32,15 @@ class SqliteSchema:
         if missing:
             raise missing_tables_error(sorted(missing), LATEST)
 
-    def close(self) -> None:
-        """Close the file."""
-        self.db.close()
 
-
-def prepare_schema(connection: Connection) -> None:
+def prepare_schema(
+    connection: Connection, begin: Callable[[Connection], AbstractContextManager[object]] = write_transaction
+) -> None:
     """Create or migrate the tables. The write lock allows one migration at a time.
+
+    Args:
+        connection: To the file.
+        begin: Begins the transaction.
 
     Raises:
         SchemaError: If the tables are newer than this version of Outlast.
@@ -47,7 +51,7 @@ def prepare_schema(connection: Connection) -> None:
     if found > LATEST:
         raise SchemaError(found, LATEST)
     if found < LATEST:
-        with write_transaction(connection):
+        with begin(connection):
             migrate(connection)
 
 

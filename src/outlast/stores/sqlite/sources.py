@@ -23,7 +23,6 @@ from outlast.stores.sqlite.connection import (
     bind,
     execute,
     find,
-    ms_from_now,
     now_ms,
     read_row,
     to_datetime,
@@ -85,21 +84,6 @@ class SqliteSources(SharedSources):
         if running is None and self.db.fetch(f"has_{due}_source", values):
             return self.db.write(work)
         return running
-
-    def claim_sources(self, cycle_id: int, owner: str, limit: int, lease: float) -> list[Source]:
-        """Claim sources of a cycle that have no outcome."""
-
-        def work(connection: Connection) -> list[Source]:
-            until = ms_from_now(lease)
-            values = bind({"cycle": cycle_id, "owner": owner, "limit": limit, "until": until})
-            rows = execute(connection, "claim_sources", values).fetchall()
-            return [read_row(Source, row) for row in sorted(rows)]
-
-        return self.db.write(work)
-
-    def renew_sources(self, owner: str, lease: float) -> int:
-        """Renew the leases of a monitor's sources."""
-        return self.db.change("renew_source_leases", {"owner": owner, "until": ms_from_now(lease)})
 
     def close_cycle(self, cycle_id: int, close: CloseCycle) -> Closed | None:
         """End a cycle. The write transaction locks the file."""

@@ -9,6 +9,7 @@ from outlast.stores.sqlite.alerts import SqliteAlerts
 from outlast.stores.sqlite.connection import SqliteDatabase
 from outlast.stores.sqlite.counters import SqliteCounters
 from outlast.stores.sqlite.dead_letters import SqliteDeadLetters
+from outlast.stores.sqlite.external_attempts import SqliteEngineTasks
 from outlast.stores.sqlite.flow_control import SqliteFlowControl
 from outlast.stores.sqlite.jobs import SqliteJobs
 from outlast.stores.sqlite.reads import SqliteReads
@@ -20,6 +21,7 @@ from outlast.stores.sqlite.workers import SqliteWorkers
 
 class SqliteStore(
     SqliteTasks,
+    SqliteEngineTasks,
     SqliteWorkers,
     SqliteAlerts,
     SqliteJobs,
@@ -61,7 +63,7 @@ class SqliteStore(
 
     def close(self) -> None:
         """Close the file and release all locks. Other processes then see workers that did not leave as dead."""
-        super().close()
+        self.db.close()
         while self.job_locks:
             self.job_locks.pop().release()
         while self.held_locks:

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from sqlite3 import Connection
 from typing import Any
 
-from outlast import clock
 from outlast.errors import ConfigError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Enqueued, NewTask, SettleAndClaim, SettleAndClaimResult, TaskBatch
-from outlast.stores.counters import event_totals, status_counts
 from outlast.stores.filters import GROUP_RETENTION
-from outlast.stores.rules import LIMIT_SHOWN_FOR
 from outlast.stores.shared_methods import SharedTasks
 from outlast.stores.sqlite.connection import (
     SQL,
@@ -73,19 +70,6 @@ class SqliteTasks(SharedTasks):
 
         return self.db.write(work)
 
-    def run_now(self, task_ids: Sequence[int]) -> list[int]:
-        """Make queued tasks due now."""
-        return [row[0] for row in self.db.fetch_changed("run_now", {"ids": list(task_ids)})]
-
-    def unpark(self, task_types: Sequence[str]) -> int:
-        """Queue parked tasks of these task types."""
-        return self._repeat("unpark", {"task_types": list(task_types), "batch": _BATCH})
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of tasks by status, according to the counters."""
-        (_, running), (_, parked), *totals = self.db.fetch("counts")
-        return status_counts(event_totals(totals), running, parked)
-
     def prune(self, *, done_before: float) -> int:
         """Delete old finished tasks, expired results and old failure groups."""
         now = now_ms()
@@ -96,9 +80,7 @@ class SqliteTasks(SharedTasks):
             pruned += self.db.write(lambda connection: _prune_tasks(connection, ids, now))  # noqa: B023  # called now
             values["after"] = rows[-1][0]
         self._prune_old_groups(now - milliseconds(GROUP_RETENTION))
-        self._repeat("prune_slots", values)
-        self._repeat("prune_limits", values | {"since": clock.now() - LIMIT_SHOWN_FOR})
-        return pruned + self._repeat("prune_results", values)
+        return pruned + self._prune_leftovers()
 
     def _prune_old_groups(self, before: int) -> None:
         """Delete failure groups that were last seen before a time and have no dead letters and no note."""

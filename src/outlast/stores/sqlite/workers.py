@@ -5,12 +5,13 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import IO
 
-from outlast.errors import LeaseLostError, SchemaError
+from outlast.errors import SchemaError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Reason, Rescued, WorkerRow
 from outlast.stores.counters import CounterDelta
 from outlast.stores.rules import worker_lost_note
-from outlast.stores.sqlite.connection import SqliteDatabase, execute, milliseconds, ms_from_now, now_ms
+from outlast.stores.shared_methods import SharedWorkers
+from outlast.stores.sqlite.connection import SqliteDatabase, execute, milliseconds, now_ms
 from outlast.stores.sqlite.counters import write_delta
 from outlast.stores.sqlite.file_locks import hold_worker_lock, is_worker_lock_free
 from outlast.stores.sqlite.schema import LATEST, schema_version
@@ -18,7 +19,7 @@ from outlast.stores.sqlite.schema import LATEST, schema_version
 _BATCH = 500
 
 
-class SqliteWorkers:
+class SqliteWorkers(SharedWorkers):
     """Implements `Workers`. A dead worker is detected at once, because the lock on its file is free."""
 
     db: SqliteDatabase
@@ -44,12 +45,6 @@ class SqliteWorkers:
         except BaseException:
             self._unlock(worker.id)
             raise
-
-    def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
-        """Renew a worker's lease."""
-        values = {"id": worker_id, "expires_at": ms_from_now(lease), "state": state}
-        if self.db.change("heartbeat", values) != 1:
-            raise LeaseLostError(worker_id)
 
     def leave(self, worker_id: str) -> int:
         """Remove a worker and release its tasks."""

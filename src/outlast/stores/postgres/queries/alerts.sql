@@ -39,7 +39,7 @@ chosen AS MATERIALIZED (
 ),
 taken AS (
     UPDATE {schema}alerts
-    SET epoch = epoch + 1, deliveries = deliveries + 1, leased_until = now() + make_interval(secs => %(lease)s)
+    SET epoch = epoch + 1, deliveries = deliveries + 1, leased_until = now() + %(lease)s
     FROM chosen
     WHERE chosen_id BETWEEN 1 AND 9223372036854775807 AND id = chosen_id
     RETURNING {alert_columns}

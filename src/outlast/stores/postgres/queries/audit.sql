@@ -14,13 +14,14 @@ WHERE (%(subject)s::text IS NULL OR subject = %(subject)s::text)
 ORDER BY id DESC LIMIT %(limit)s
 
 -- name: add_chart_mark
--- Old marks are deleted at the same time. The table is small: people add its rows.
-WITH pruned AS (
-    DELETE FROM {schema}chart_marks WHERE at < now() - make_interval(secs => %(retention)s::float8)
-)
+-- The caller has deleted the old ones.
 INSERT INTO {schema}chart_marks (kind, text, who) VALUES (%(kind)s, %(text)s, %(who)s) RETURNING id
+
+-- name: prune_chart_marks
+-- The table is small: people add its rows.
+DELETE FROM {schema}chart_marks WHERE at < now() - %(age)s
 
 -- name: list_chart_marks
 -- Newest first along the primary key.
 SELECT id, at, kind, text, who FROM {schema}chart_marks
-WHERE at >= now() - make_interval(secs => %(window)s::float8) ORDER BY id DESC LIMIT %(limit)s
+WHERE at >= now() - %(window)s ORDER BY id DESC LIMIT %(limit)s

@@ -7,7 +7,7 @@ known AS (
     SELECT * FROM {schema}breakers
     WHERE CASE
         WHEN is_worker THEN process IN (SELECT id FROM {schema}workers)
-        ELSE updated_at >= now() - make_interval(secs => %(silent)s)
+        ELSE updated_at >= now() - %(silent)s
     END
 )
 SELECT resource, process, known.state, known.until, reason, orders.state AS ordered, updated_at

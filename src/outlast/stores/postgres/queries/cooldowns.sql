@@ -1,7 +1,7 @@
 -- name: start_cooldown
 -- The longer cooldown stays. Answers that ask for too long count once per cooldown, unless they answer a probe.
 INSERT INTO {schema}cooldowns AS known (resource, until, reason, capped)
-VALUES (%(resource)s, now() + make_interval(secs => %(seconds)s), %(reason)s, %(capped)s)
+VALUES (%(resource)s, now() + %(length)s, %(reason)s, %(capped)s)
 ON CONFLICT (resource) DO UPDATE
 SET until = greatest(known.until, excluded.until),
     reason = CASE WHEN excluded.until > known.until THEN excluded.reason ELSE known.reason END,
@@ -45,16 +45,14 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE {schema}task_queue AS task SET next_run_after = chosen.until FROM chosen WHERE task.id = chosen.id
 
+-- name: blocking_cooldown
+-- A cooldown that runs, or that only a probe may follow.
+SELECT capped FROM {schema}cooldowns WHERE resource = %(resource)s AND (until > now() OR capped > 0)
+
 -- name: start_probe
--- A second caller waits for the row lock and changes nothing. The second half sees the row as it was, so it answers no.
-WITH mine AS (
-    UPDATE {schema}cooldowns SET until = now() + make_interval(secs => %(hold)s), probing = true
-    WHERE resource = %(resource)s AND capped > 0 AND until <= now()
-    RETURNING resource
-)
-SELECT EXISTS (SELECT FROM mine) OR NOT EXISTS (
-    SELECT FROM {schema}cooldowns WHERE resource = %(resource)s AND (until > now() OR capped > 0)
-)
+-- Only one caller finds the cooldown over; a second one waits for the row lock and changes nothing.
+UPDATE {schema}cooldowns SET until = now() + %(hold)s, probing = true
+WHERE resource = %(resource)s AND capped > 0 AND until <= now()
 
 -- name: cooldowns
 -- The list of the cooldowns that run now.

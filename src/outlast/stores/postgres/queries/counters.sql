@@ -18,10 +18,6 @@ SELECT 'dead_letters', count(*) FROM {schema}dead_letter_queue
 -- From the counters; running and parked tasks have small indexes.
 {counts_by_events}
 
--- name: count_rows
--- One statement, so all rows are counted at the same moment.
-{counts_by_rows}
-
 -- name: counts_and_rows
 -- The counters beside the real rows. One statement, so both are from the same moment.
 WITH by_counters (name, n) AS (

@@ -149,15 +149,13 @@ FROM {schema}dead_letter_queue WHERE id = %(id)s
 -- One statement for all combinations of filters; it is planned for each call.
 SELECT {dead_letter_columns}
 FROM {schema}dead_letter_queue
-WHERE {dead_letter_matches}
-    AND (%(before)s::bigint IS NULL OR id < %(before)s::bigint)
+{dead_letter_filter}
 ORDER BY id DESC LIMIT %(limit)s
 
 -- name: count_dead_letters
 -- The exact number; reads every matching row.
 SELECT count(*) FROM {schema}dead_letter_queue
-WHERE {dead_letter_matches}
-    AND (%(before)s::bigint IS NULL OR id < %(before)s::bigint)
+{dead_letter_filter}
 
 -- name: count_dead_letters_by_type
 -- From the counters, without reading dead letters.
@@ -177,8 +175,7 @@ FROM (
         fingerprint, count(*) OVER same AS count, task_type, error_type, error_category, error_message,
         min(moved_to_dlq_at) OVER same AS first_seen, max(moved_to_dlq_at) OVER same AS last_seen
     FROM {schema}dead_letter_queue
-    WHERE {dead_letter_matches}
-    AND (%(before)s::bigint IS NULL OR id < %(before)s::bigint)
+    {dead_letter_filter}
     WINDOW same AS (PARTITION BY fingerprint)
     ORDER BY fingerprint, moved_to_dlq_at DESC, id DESC
 ) AS causes

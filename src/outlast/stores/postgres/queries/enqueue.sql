@@ -107,8 +107,8 @@ SELECT 'outlast_' || '{schema}task_queue'::regclass::oid
 -- name: set_periodic
 -- A periodic task that is already registered keeps its next run. Ordered by name, which prevents deadlocks.
 INSERT INTO {schema}periodic (name, next_run_at)
-SELECT name, now() + make_interval(secs => seconds)
-FROM unnest(%(names)s::text[], %(seconds)s::float8[]) AS given (name, seconds)
+SELECT name, now() + make_interval(secs => seconds::float8)
+FROM json_each_text(%(waits)s::json) AS given (name, seconds)
 ORDER BY name
 ON CONFLICT DO NOTHING
 
@@ -126,7 +126,7 @@ ORDER BY name
 -- name: pause_periodic
 -- Without seconds, the next run stays.
 UPDATE {schema}periodic
-SET paused = %(paused)s, next_run_at = coalesce(now() + make_interval(secs => %(seconds)s::float8), next_run_at)
+SET paused = %(paused)s, next_run_at = coalesce(now() + %(wait)s::interval, next_run_at)
 WHERE name = %(name)s
 
 -- name: save_periodic_task

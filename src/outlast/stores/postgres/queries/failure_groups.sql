@@ -8,28 +8,37 @@ known.fingerprint, known.task_type, error_type, error_category, error_message, f
     note, acknowledged_at, acknowledged_by, snoozed_until, snoozed_by
 
 -- part: recent_deltas
--- Counters that are not rolled up yet.
+-- Counters of a group that are not rolled up yet.
+{schema}task_flow AS delta WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = known.fingerprint
+
+-- part: dead_change
+sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n END)
+
+-- part: recent_counts
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(n) FILTER (WHERE event IN ({failure_events})), 0) AS failures,
-        coalesce(sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n END), 0) AS dead,
+        coalesce({dead_change}, 0) AS dead,
         max(at) FILTER (WHERE event IN ({failure_events})) AS seen
-    FROM {schema}task_flow AS delta
-    WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = known.fingerprint
+    FROM {recent_deltas}
 ) AS recent
+
+-- part: is_unacknowledged
+acknowledged_at IS NULL OR last_seen > acknowledged_at OR EXISTS (
+    SELECT FROM {recent_deltas} AND event IN ({failure_events}) AND at > acknowledged_at
+)
+
+-- part: is_dead
+dead + coalesce((SELECT {dead_change} FROM {recent_deltas}), 0) > 0
 
 -- part: open_group
 (snoozed_until IS NULL OR snoozed_until <= now())
-    AND (acknowledged_at IS NULL OR last_seen > acknowledged_at OR EXISTS (
-        SELECT FROM {schema}task_flow AS delta
-        WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = known.fingerprint
-            AND event IN ({failure_events}) AND at > acknowledged_at
-    ))
+    AND ({is_unacknowledged})
 
 -- name: failure_group
 -- Adds the deltas of this group only.
 SELECT {group_columns}
 FROM {schema}failure_groups AS known
-{recent_deltas}
+{recent_counts}
 WHERE known.fingerprint = %(fingerprint)s
 
 -- name: list_fingerprints
@@ -53,27 +62,18 @@ FROM (
                 AND (
                     %(pattern)s::text IS NULL OR error_message ~* %(pattern)s::text OR error_type ~* %(pattern)s::text
                 )
-                AND (NOT %(dead)s::boolean OR dead + coalesce((
-                    SELECT sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n END)
-                    FROM {schema}task_flow AS delta
-                    WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = scanned.fingerprint
-                ), 0) > 0)
+                AND (NOT %(dead)s::boolean OR {is_dead})
                 AND (%(until)s::timestamptz IS NULL OR first_seen < %(until)s::timestamptz)
                 AND (%(since)s::timestamptz IS NULL OR last_seen >= %(since)s::timestamptz OR EXISTS (
-                    SELECT FROM {schema}task_flow AS delta
-                    WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = scanned.fingerprint
+                    SELECT FROM {recent_deltas}
                         AND event IN ({failure_events}) AND at >= %(since)s::timestamptz
                 ))
                 AND (%(standing)s::text IS NULL OR %(standing)s::text = CASE
                     WHEN snoozed_until > now() THEN 'snoozed'
-                    WHEN acknowledged_at IS NULL OR last_seen > acknowledged_at OR EXISTS (
-                        SELECT FROM {schema}task_flow AS delta
-                        WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = scanned.fingerprint
-                            AND event IN ({failure_events}) AND at > acknowledged_at
-                    ) THEN 'open'
+                    WHEN {is_unacknowledged} THEN 'open'
                     ELSE 'acknowledged'
                 END) AS matches,
-            scanned.*
+            known.*
         FROM (
             SELECT * FROM {schema}failure_groups
 
@@ -83,7 +83,7 @@ FROM (
 
 -- part: group_page_end
 ) AS known
-{recent_deltas}
+{recent_counts}
 ORDER BY known.place
 
 -- name: list_failure_groups_by_last_seen
@@ -96,7 +96,7 @@ ORDER BY known.place
                 AND (last_seen, fingerprint) >= ('-infinity'::timestamptz, '')
             ORDER BY last_seen DESC, fingerprint DESC
             LIMIT %(look)s + 1
-        ) AS scanned
+        ) AS known
         WINDOW walk AS (ORDER BY last_seen DESC, fingerprint DESC)
 {group_page_matches}
     ORDER BY last_seen DESC, fingerprint DESC LIMIT %(rows)s
@@ -109,7 +109,7 @@ ORDER BY known.place
                 AND (failures, fingerprint) >= (-1, '')
             ORDER BY failures DESC, fingerprint DESC
             LIMIT %(look)s + 1
-        ) AS scanned
+        ) AS known
         WINDOW walk AS (ORDER BY failures DESC, fingerprint DESC)
 {group_page_matches}
     ORDER BY failures DESC, fingerprint DESC LIMIT %(rows)s
@@ -123,7 +123,7 @@ ORDER BY known.place
                 AND (error_category, last_seen, fingerprint) >= (%(category)s::text, '-infinity'::timestamptz, '')
             ORDER BY error_category DESC, last_seen DESC, fingerprint DESC
             LIMIT %(look)s + 1
-        ) AS scanned
+        ) AS known
         WINDOW walk AS (ORDER BY error_category DESC, last_seen DESC, fingerprint DESC)
 {group_page_matches}
     ORDER BY error_category DESC, last_seen DESC, fingerprint DESC LIMIT %(rows)s
@@ -137,7 +137,7 @@ ORDER BY known.place
                 AND (task_type, last_seen, fingerprint) >= (%(task_type)s::text, '-infinity'::timestamptz, '')
             ORDER BY task_type DESC, last_seen DESC, fingerprint DESC
             LIMIT %(look)s + 1
-        ) AS scanned
+        ) AS known
         WINDOW walk AS (ORDER BY task_type DESC, last_seen DESC, fingerprint DESC)
 {group_page_matches}
     ORDER BY task_type DESC, last_seen DESC, fingerprint DESC LIMIT %(rows)s
@@ -189,13 +189,13 @@ SET note = coalesce(%(note)s::text, note),
     acknowledged_at = CASE %(acknowledged)s::boolean WHEN true THEN now() WHEN false THEN NULL ELSE acknowledged_at END,
     acknowledged_by = CASE %(acknowledged)s::boolean WHEN true THEN %(who)s WHEN false THEN '' ELSE acknowledged_by END,
     snoozed_by = CASE
-        WHEN %(snooze)s::float8 IS NULL THEN snoozed_by
-        WHEN %(snooze)s::float8 > 0 THEN %(who)s
+        WHEN %(snooze)s::interval IS NULL THEN snoozed_by
+        WHEN %(snooze)s::interval > interval '0' THEN %(who)s
         ELSE ''
     END,
     snoozed_until = CASE
-        WHEN %(snooze)s::float8 IS NULL THEN snoozed_until
-        WHEN %(snooze)s::float8 > 0 THEN now() + make_interval(secs => %(snooze)s::float8)
+        WHEN %(snooze)s::interval IS NULL THEN snoozed_until
+        WHEN %(snooze)s::interval > interval '0' THEN now() + %(snooze)s::interval
     END
 WHERE fingerprint = %(fingerprint)s
 
@@ -215,18 +215,13 @@ FROM (
     WHERE NOT told AND NOT EXISTS (SELECT FROM {schema}alerts WHERE key = 'group:' || known.fingerprint) AND {open_group}
         AND (
             %(quiet)s::float8 IS NULL OR last_seen >= now() - make_interval(secs => %(quiet)s::float8) OR EXISTS (
-                SELECT FROM {schema}task_flow AS delta
-                WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = known.fingerprint
+                SELECT FROM {recent_deltas}
                     AND event IN ({failure_events}) AND at >= now() - make_interval(secs => %(quiet)s::float8)
-            ) OR dead + coalesce((
-                SELECT sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n END)
-                FROM {schema}task_flow AS delta
-                WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = known.fingerprint
-            ), 0) > 0
+            ) OR {is_dead}
         )
     ORDER BY first_seen, fingerprint LIMIT %(limit)s
 ) AS known
-{recent_deltas}
+{recent_counts}
 ORDER BY first_seen, known.fingerprint
 
 -- name: oldest_dead_letter
@@ -252,8 +247,7 @@ SELECT extract(epoch FROM now() - coalesce(
         ) AS letter
         WHERE {open_group}
             AND (dead > 0 OR EXISTS (
-                SELECT FROM {schema}task_flow AS delta
-                WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = known.fingerprint AND event = 'failed'
+                SELECT FROM {recent_deltas} AND event = 'failed'
             ))
     )
 ))::float8

@@ -1,3 +1,9 @@
+-- part: state_columns
+tat, spread, spread_rate, slot_spread, retry_tat, retry_spread, retry_again, retry_rate, mean, asked_at
+
+-- part: limit_columns
+resource, rate, burst, concurrency, retries, retry_burst, {state_columns}
+
 -- name: limits
 -- Slots are counted by tasks that really run: nobody may have asked since a task ended.
 SELECT resource, rate, burst, concurrency, retries, retry_burst,
@@ -8,8 +14,7 @@ SELECT resource, rate, burst, concurrency, retries, retry_burst,
             FROM {schema}task_queue AS task WHERE task.id = slot.task_id
         )
     ) END,
-    extract(epoch FROM now())::double precision,
-    tat, spread, spread_rate, slot_spread, retry_tat, retry_spread, retry_again, retry_rate, mean, asked_at
+    extract(epoch FROM now())::double precision, {state_columns}
 FROM {schema}resource_limits AS known
 WHERE asked_at > extract(epoch FROM now())::double precision - %(seconds)s
 ORDER BY resource
@@ -20,7 +25,7 @@ ORDER BY resource
 WITH timeouts AS MATERIALIZED (
     SELECT set_config('lock_timeout', %(wait)s, true), set_config('idle_in_transaction_session_timeout', %(silence)s, true)
 )
-SELECT resource, tat, spread, spread_rate, slot_spread, retry_tat, retry_spread, retry_again, retry_rate, mean, asked_at
+SELECT resource, {state_columns}
 FROM timeouts CROSS JOIN {schema}resource_limits AS known
 WHERE resource = ANY (%(resources)s::text[])
 ORDER BY resource
@@ -53,21 +58,23 @@ SELECT extract(epoch FROM clock_timestamp())::double precision, live.task_id, li
 FROM (SELECT) AS one LEFT JOIN live ON live.runs
 
 -- name: save_limits
--- Slots only for resources that limit concurrency. BETWEEN is always true: it makes the planner expect one row, so it
--- looks rows up by the primary key, also after the table has grown.
+-- Slots only for resources that limit concurrency. The rows exist and are locked: ON CONFLICT finds them by the primary
+-- key, however large the table has grown.
 WITH taken AS (
     INSERT INTO {schema}resource_slots AS slot (task_id, epoch, resource)
     SELECT * FROM json_to_recordset(%(slots)s::json) AS given (task_id bigint, epoch integer, resource text)
     ON CONFLICT (task_id) DO UPDATE SET epoch = excluded.epoch, resource = excluded.resource
 )
-UPDATE {schema}resource_limits AS known
-SET rate = given.rate, burst = given.burst, concurrency = given.concurrency, retries = given.retries,
-    retry_burst = given.retry_burst, tat = given.tat, spread = given.spread, spread_rate = given.spread_rate,
-    slot_spread = given.slot_spread, retry_tat = given.retry_tat, retry_spread = given.retry_spread,
-    retry_again = given.retry_again, retry_rate = given.retry_rate, mean = given.mean, asked_at = given.asked_at
+INSERT INTO {schema}resource_limits ({limit_columns})
+SELECT {limit_columns}
 FROM json_to_recordset(%(limits)s::json) AS given (
     resource text, rate float8, burst integer, concurrency integer, retries float8, retry_burst integer, tat float8,
     spread float8, spread_rate float8, slot_spread float8, retry_tat float8, retry_spread float8, retry_again float8,
     retry_rate float8, mean float8, asked_at float8
 )
-WHERE known.resource = given.resource AND given.burst BETWEEN 1 AND 2147483647
+ON CONFLICT (resource) DO UPDATE
+SET rate = excluded.rate, burst = excluded.burst, concurrency = excluded.concurrency, retries = excluded.retries,
+    retry_burst = excluded.retry_burst, tat = excluded.tat, spread = excluded.spread,
+    spread_rate = excluded.spread_rate, slot_spread = excluded.slot_spread, retry_tat = excluded.retry_tat,
+    retry_spread = excluded.retry_spread, retry_again = excluded.retry_again, retry_rate = excluded.retry_rate,
+    mean = excluded.mean, asked_at = excluded.asked_at

@@ -1,6 +1,6 @@
 -- part: replay_columns
 id, which, canary, rate, state, stage, total, newest, cursor, replayed, conflicts, conflict_ids, stopped_by, who, reason,
-    epoch, created_at, updated_at, ended_at, substring(which FROM '"max_failures": ([0-9]+)')::bigint AS max_failures
+    epoch, created_at, updated_at, ended_at
 
 -- name: add_replay
 -- `bound` keeps the first value of `newest`, which resuming may raise.
@@ -29,7 +29,7 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE {schema}replays
 SET epoch = epoch + (lease_owner IS DISTINCT FROM %(owner)s)::integer, lease_owner = %(owner)s,
-    leased_until = now() + make_interval(secs => %(lease)s)
+    leased_until = now() + %(lease)s
 FROM chosen WHERE id = chosen_id
 RETURNING {replay_columns}
 

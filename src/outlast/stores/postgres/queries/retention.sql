@@ -83,7 +83,7 @@ DELETE FROM {schema}failure_groups AS known USING old WHERE known.fingerprint = 
 -- with or after all earlier ones, otherwise one of those would become the last.
 WITH old AS MATERIALIZED (
     SELECT id FROM {schema}alerts AS one
-    WHERE delivered_at < now() - make_interval(secs => %(seconds)s)
+    WHERE delivered_at < now() - %(age)s
         AND (
             EXISTS (
                 SELECT FROM {schema}alerts AS later WHERE later.key = one.key AND later.id > one.id
@@ -92,7 +92,7 @@ WITH old AS MATERIALIZED (
             OR kind = 'recovered' AND NOT EXISTS (
                 SELECT FROM {schema}alerts AS earlier
                 WHERE earlier.key = one.key AND earlier.id < one.id
-                    AND (earlier.delivered_at < now() - make_interval(secs => %(seconds)s)) IS NOT TRUE
+                    AND (earlier.delivered_at < now() - %(age)s) IS NOT TRUE
             )
         )
     ORDER BY id

@@ -1,3 +1,27 @@
+-- part: is_held
+-- The epoch is the fence. `BETWEEN 1 AND …` and `status || ''` make the planner look ids up: see settle_and_claim.
+given.id BETWEEN 1 AND 9223372036854775807
+        AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
+
+-- part: note_columns
+error_type, error_message, error_category, fingerprint, traceback, failure
+
+-- part: note_types
+error_type text, error_message text, error_category text, fingerprint text, traceback text, failure text
+
+-- part: insert_attempts
+INSERT INTO {schema}task_attempts (task_id, attempt, outcome, worker_id, started_at, finished_at, {note_columns})
+
+-- part: insert_dead_letters
+INSERT INTO {schema}dead_letter_queue
+        (original_task_id, task_type, queue, priority, parameters, resource, unique_key,
+         reason, {note_columns},
+         retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at, options)
+    SELECT id, task_type, queue, priority, parameters, resource, unique_key,
+        reason, {note_columns},
+        retry_count, crash_count, replays, replay_id, worker_id, created_at, now(), options
+    FROM changed JOIN given USING (id)
+
 -- name: settle_done
 -- Successes that keep a result.
 WITH given AS MATERIALIZED (
@@ -8,8 +32,7 @@ changed AS (
     UPDATE {schema}task_queue AS task
     SET status = 'DONE', finished_at = now(), updated_at = now(), suspect = false, alone = false
     FROM given
-    WHERE given.id BETWEEN 1 AND 9223372036854775807
-        AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
+    WHERE {is_held}
     RETURNING task.id
 ),
 counted AS (
@@ -27,8 +50,7 @@ SELECT id, '' FROM changed
 WITH given AS MATERIALIZED (
     SELECT *
     FROM json_to_recordset(%(settlements)s::json) AS given (
-        id bigint, epoch integer, delay float8, suspect boolean, noted boolean, error_type text, error_message text,
-        error_category text, fingerprint text, traceback text, failure text
+        id bigint, epoch integer, delay float8, suspect boolean, noted boolean, {note_types}
     )
     ORDER BY id
 ),
@@ -38,8 +60,7 @@ changed AS (
         next_run_after = now() + make_interval(secs => delay), updated_at = now(), suspect = given.suspect, alone = false,
         deferred_at = NULL
     FROM given
-    WHERE given.id BETWEEN 1 AND 9223372036854775807
-        AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
+    WHERE {is_held}
     RETURNING task.id, task.task_type, task.attempt, task.worker_id, task.started_at
 ),
 history AS (
@@ -59,8 +80,7 @@ SELECT id, task_type FROM changed
 WITH given AS MATERIALIZED (
     SELECT *
     FROM json_to_recordset(%(settlements)s::json) AS given (
-        id bigint, epoch integer, reason text, noted boolean, error_type text, error_message text, error_category text,
-        fingerprint text, traceback text, failure text
+        id bigint, epoch integer, reason text, noted boolean, {note_types}
     )
     ORDER BY id
 ),
@@ -69,28 +89,17 @@ changed AS (
     SET status = 'FAILED', retry_count = retry_count + noted::integer, last_error = error_message, failed_at = now(),
         updated_at = now(), suspect = false, alone = false
     FROM given
-    WHERE given.id BETWEEN 1 AND 9223372036854775807
-        AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
+    WHERE {is_held}
     RETURNING task.*
 ),
 history AS (
-    INSERT INTO {schema}task_attempts
-        (task_id, attempt, outcome, worker_id, started_at, finished_at,
-         error_type, error_message, error_category, fingerprint, traceback, failure)
-    SELECT id, attempt, 'fail', worker_id, started_at, now(),
-        error_type, error_message, error_category, fingerprint, traceback, failure
+    {insert_attempts}
+    SELECT id, attempt, 'fail', worker_id, started_at, now(), {note_columns}
     FROM changed JOIN given USING (id)
     ORDER BY id
 ),
 letters AS (
-    INSERT INTO {schema}dead_letter_queue
-        (original_task_id, task_type, queue, priority, parameters, resource, unique_key,
-         error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-         retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at, options)
-    SELECT id, task_type, queue, priority, parameters, resource, unique_key,
-        error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-        retry_count, crash_count, replays, replay_id, worker_id, created_at, now(), options
-    FROM changed JOIN given USING (id)
+    {insert_dead_letters}
     ORDER BY id
 )
 SELECT id, task_type FROM changed
@@ -113,8 +122,7 @@ SET status = 'QUEUED', attempt = attempt - (started_at IS NOT NULL)::integer, st
     ),
     updated_at = now(), suspect = given.suspect, alone = false
 FROM given
-WHERE given.id BETWEEN 1 AND 9223372036854775807
-    AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
+WHERE {is_held}
 RETURNING task.id, task.task_type
 
 -- name: settle_crash
@@ -123,8 +131,7 @@ RETURNING task.id, task.task_type
 WITH given AS MATERIALIZED (
     SELECT *
     FROM json_to_recordset(%(settlements)s::json) AS given (
-        id bigint, epoch integer, delay float8, reason text, error_type text, error_message text, error_category text,
-        fingerprint text, traceback text, failure text
+        id bigint, epoch integer, delay float8, reason text, {note_types}
     )
     ORDER BY id
 ),
@@ -135,28 +142,17 @@ changed AS (
         next_run_after = CASE WHEN reason IS NULL THEN now() + make_interval(secs => delay) ELSE task.next_run_after END,
         failed_at = CASE WHEN reason IS NULL THEN task.failed_at ELSE now() END
     FROM given
-    WHERE given.id BETWEEN 1 AND 9223372036854775807
-        AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
+    WHERE {is_held}
     RETURNING task.*
 ),
 history AS (
-    INSERT INTO {schema}task_attempts
-        (task_id, attempt, outcome, worker_id, started_at, finished_at,
-         error_type, error_message, error_category, fingerprint, traceback, failure)
-    SELECT id, attempt, 'lost', worker_id, started_at, now(),
-        error_type, error_message, error_category, fingerprint, traceback, failure
+    {insert_attempts}
+    SELECT id, attempt, 'lost', worker_id, started_at, now(), {note_columns}
     FROM changed JOIN given USING (id)
     ORDER BY id
 ),
 letters AS (
-    INSERT INTO {schema}dead_letter_queue
-        (original_task_id, task_type, queue, priority, parameters, resource, unique_key,
-         error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-         retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at, options)
-    SELECT id, task_type, queue, priority, parameters, resource, unique_key,
-        error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-        retry_count, crash_count, replays, replay_id, worker_id, created_at, now(), options
-    FROM changed JOIN given USING (id)
+    {insert_dead_letters}
     WHERE reason IS NOT NULL
     ORDER BY id
 )
@@ -171,8 +167,7 @@ UPDATE {schema}task_queue AS task
 SET status = 'PARKED', attempt = attempt - (started_at IS NOT NULL)::integer, started_at = NULL, alone = false,
     updated_at = now()
 FROM given
-WHERE given.id BETWEEN 1 AND 9223372036854775807
-    AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
+WHERE {is_held}
 RETURNING task.id, task.task_type
 
 -- name: settle_release
@@ -185,8 +180,7 @@ SET status = 'QUEUED', attempt = attempt - (started_at IS NOT NULL)::integer, st
     updated_at = now(),
     next_run_after = CASE WHEN delay > 0 THEN now() + make_interval(secs => delay) ELSE next_run_after END
 FROM given
-WHERE given.id BETWEEN 1 AND 9223372036854775807
-    AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
+WHERE {is_held}
 RETURNING task.id, task.task_type
 
 -- name: record_failures

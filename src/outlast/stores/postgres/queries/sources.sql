@@ -108,7 +108,7 @@ WITH chosen AS MATERIALIZED (
 ),
 taken AS (
     UPDATE {schema}sources
-    SET epoch = epoch + 1, lease_owner = %(owner)s, leased_until = now() + make_interval(secs => %(lease)s)
+    SET epoch = epoch + 1, lease_owner = %(owner)s, leased_until = now() + %(lease)s
     FROM chosen
     WHERE chosen_id BETWEEN 1 AND 9223372036854775807 AND id = chosen_id
     RETURNING {source_columns}
@@ -120,7 +120,7 @@ SELECT * FROM taken ORDER BY id
 WITH held AS MATERIALIZED (
     SELECT id FROM {schema}sources WHERE lease_owner = %(owner)s AND outcome IS NULL ORDER BY id FOR UPDATE
 )
-UPDATE {schema}sources AS source SET leased_until = now() + make_interval(secs => %(lease)s)
+UPDATE {schema}sources AS source SET leased_until = now() + %(lease)s
 FROM held
 WHERE held.id BETWEEN 1 AND 9223372036854775807 AND source.id = held.id
 

@@ -213,13 +213,12 @@ FROM (
     ORDER BY next_run_after LIMIT %(most)s
 ) AS waiting
 
--- name: set_queue
--- Pauses a queue; delete_queue resumes it.
-INSERT INTO {schema}queues (name, paused) VALUES (%(name)s, %(paused)s)
-ON CONFLICT (name) DO UPDATE SET paused = excluded.paused
+-- name: pause_queue
+-- A queue without a row is not paused, so resuming deletes the row.
+INSERT INTO {schema}queues (name, paused) VALUES (%(name)s, true) ON CONFLICT (name) DO UPDATE SET paused = true
 
 -- name: delete_queue
--- Resumes a queue: one without a row is not paused.
+-- Resumes a queue.
 DELETE FROM {schema}queues WHERE name = %(name)s
 
 -- name: queues
@@ -255,7 +254,7 @@ WITH RECURSIVE bisection (low, high) AS (
     FROM (
         SELECT low, high, low + (high - low) / 2 AS middle, coalesce((
             SELECT created_at FROM {schema}task_queue WHERE id >= low + (high - low) / 2 ORDER BY id LIMIT 1
-        ) < now() - make_interval(secs => %(window)s::float8), false) AS is_early
+        ) < now() - %(window)s::interval, false) AS is_early
         FROM bisection WHERE low < high
     ) AS halves
 ),
@@ -275,6 +274,6 @@ ORDER BY found.id
 -- The newest tasks of the window; columns as in sample_finished.
 SELECT id, 1, task_type, status, next_run_after, started_at, coalesce(finished_at, failed_at)
 FROM (SELECT * FROM {schema}task_queue ORDER BY id DESC LIMIT %(most)s) AS newest
-WHERE created_at >= now() - make_interval(secs => %(window)s::float8) AND status IN ('DONE', 'FAILED')
+WHERE created_at >= now() - %(window)s::interval AND status IN ('DONE', 'FAILED')
     AND coalesce(finished_at, failed_at) IS NOT NULL
 ORDER BY id

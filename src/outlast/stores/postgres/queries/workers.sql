@@ -10,7 +10,7 @@ WHERE %(schema_version)s = (SELECT max(version) FROM {schema}schema_version)
 -- name: heartbeat
 -- If no row changes, the lease is lost: the worker was deleted meanwhile.
 UPDATE {schema}workers
-SET heartbeat_at = now(), expires_at = now() + make_interval(secs => %(lease)s), state = %(state)s
+SET heartbeat_at = now(), expires_at = now() + %(lease)s, state = %(state)s
 WHERE id = %(id)s
 
 -- name: workers

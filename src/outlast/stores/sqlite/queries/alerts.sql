@@ -15,7 +15,7 @@ INSERT INTO alerts (key, kind, state, title, text, due_at, created_at)
 VALUES (:key, :kind, :state, :title, :text, :now, :now)
 RETURNING {new_alert_columns}
 
--- name: claimable_alerts
+-- part: claimable
 -- Oldest first, unless an older alert of the key has reached no channel yet. One that some channel has holds nothing
 -- back: another channel may be down for a day. Delivered alerts are never read.
 SELECT id FROM alerts INDEXED BY alerts_waiting
@@ -27,22 +27,28 @@ WHERE delivered_at IS NULL AND due_at <= :now AND (leased_until IS NULL OR lease
     )
 ORDER BY id LIMIT :limit
 
+-- name: claimable_alerts
+-- Read before the file is locked: mostly none is due.
+{claimable}
+
 -- name: claim_alerts
 -- The epoch rises, so a late result of an earlier claim is refused.
-UPDATE alerts SET epoch = epoch + 1, deliveries = deliveries + 1, leased_until = :until
-WHERE id IN (SELECT value FROM json_each(:ids))
+UPDATE alerts SET epoch = epoch + 1, deliveries = deliveries + 1, leased_until = :now + :lease
+WHERE id IN ({claimable})
 RETURNING {alert_columns}
 
 -- name: make_alerts_due
 -- A lease stays, because another process is sending the alert.
 UPDATE alerts INDEXED BY alerts_waiting SET due_at = :now WHERE delivered_at IS NULL AND due_at > :now
 
--- name: settle_alert
--- The epoch is the fence; a delivered alert stays delivered. Without a due time the delivery is complete.
+-- name: settle_alerts
+-- The epoch is the fence; a delivered alert stays delivered. Without a next try the delivery is complete.
 UPDATE alerts
-SET delivered_to = :delivered_to, last_error = :error, leased_until = NULL,
-    due_at = coalesce(:due, due_at), delivered_at = CASE WHEN :due IS NULL THEN :now END
-WHERE id = :id AND epoch = :epoch AND delivered_at IS NULL
+SET delivered_to = given.value -> 'delivered_to', last_error = given.value ->> 'error', leased_until = NULL,
+    due_at = coalesce(:now + CAST((given.value ->> 'again') * 1000 + 0.999 AS INTEGER), due_at),
+    delivered_at = CASE WHEN given.value ->> 'again' IS NULL THEN :now END
+FROM json_each(:results) AS given
+WHERE alerts.id = given.value ->> 'id' AND alerts.epoch = given.value ->> 'epoch' AND delivered_at IS NULL
 
 -- name: list_alerts
 -- One statement per filter: a partial index is only used if its condition is written out.

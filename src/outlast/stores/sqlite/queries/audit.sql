@@ -1,6 +1,7 @@
 -- name: add_audit_entry
 -- Records a manual action; entries are never changed.
 INSERT INTO audit_log (at, who, action, subject, detail, reason) VALUES (:now, :who, :action, :subject, :detail, :reason)
+RETURNING id
 
 -- part: audit_columns
 id, at, who, action, subject, detail, reason
@@ -30,13 +31,13 @@ FROM audit_log INDEXED BY audit_log_action
 ORDER BY id DESC LIMIT :limit
 
 -- name: add_chart_mark
--- Old marks are deleted at the same time: see prune_chart_marks.
-INSERT INTO chart_marks (at, kind, text, who) VALUES (:now, :kind, :text, :who)
+-- The caller has deleted the old ones.
+INSERT INTO chart_marks (at, kind, text, who) VALUES (:now, :kind, :text, :who) RETURNING id
 
 -- name: prune_chart_marks
 -- The table is small: people add its rows.
-DELETE FROM chart_marks WHERE at < :before
+DELETE FROM chart_marks WHERE at < :now - :age
 
 -- name: list_chart_marks
 -- Newest first along the primary key.
-SELECT id, at, kind, text, who FROM chart_marks WHERE at >= :since ORDER BY id DESC LIMIT :limit
+SELECT id, at, kind, text, who FROM chart_marks WHERE at >= :now - :window ORDER BY id DESC LIMIT :limit

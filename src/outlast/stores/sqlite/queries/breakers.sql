@@ -2,7 +2,7 @@
 -- The states that processes report, and the orders for resources that none has reported.
 WITH orders AS (SELECT * FROM breaker_orders WHERE until IS NULL OR until > :now),
 known AS (
-    SELECT * FROM breakers WHERE CASE WHEN is_worker THEN process IN (SELECT id FROM workers) ELSE updated_at >= :reported_since END
+    SELECT * FROM breakers WHERE CASE WHEN is_worker THEN process IN (SELECT id FROM workers) ELSE updated_at >= :now - :silent END
 )
 SELECT known.resource, process, known.state, known.until, reason, orders.state, updated_at
 FROM known LEFT JOIN orders ON orders.resource = known.resource
@@ -10,10 +10,12 @@ UNION ALL
 SELECT resource, '', state, until, '', state, ordered_at FROM orders WHERE resource NOT IN (SELECT resource FROM known)
 ORDER BY 1, 2
 
--- name: report_breaker
--- A worker that has left meanwhile reports nothing.
+-- name: report_breakers
+-- A worker that has left meanwhile reports nothing. Milliseconds are rounded up.
 INSERT INTO breakers AS known (resource, process, state, until, reason, is_worker, updated_at)
-SELECT :resource, :process, :state, :until, :reason, :leased, :now
+SELECT value ->> 'resource', :process, value ->> 'state',
+    :now + CAST((value ->> 'seconds') * 1000 + 0.999 AS INTEGER), value ->> 'reason', :leased, :now
+FROM json_each(:rows)
 WHERE NOT :leased OR EXISTS (SELECT 1 FROM workers WHERE id = :process)
 ON CONFLICT (resource, process) DO UPDATE
 SET before = CASE WHEN known.state = excluded.state THEN known.before ELSE known.state END, state = excluded.state,

@@ -1,8 +1,17 @@
--- name: save_cooldown
--- The caller has merged the old and the new cooldown in the same transaction, so every column is overwritten.
-INSERT INTO cooldowns (resource, until, reason, capped, probing) VALUES (:resource, :until, :reason, :capped, :probing)
+-- name: start_cooldown
+-- The longer cooldown stays. Answers that ask for too long count once per cooldown, unless they answer a probe.
+INSERT INTO cooldowns AS known (resource, until, reason, capped, probing)
+VALUES (:resource, :now + :length, :reason, :capped, 0)
 ON CONFLICT (resource) DO UPDATE
-SET until = excluded.until, reason = excluded.reason, capped = excluded.capped, probing = excluded.probing
+SET until = max(known.until, excluded.until),
+    reason = CASE WHEN excluded.until > known.until THEN excluded.reason ELSE known.reason END,
+    capped = CASE
+        WHEN excluded.capped = 0 THEN 0
+        WHEN known.probing OR known.until <= :now THEN known.capped + 1
+        ELSE max(known.capped, 1)
+    END,
+    probing = 0
+RETURNING capped
 
 -- name: run_cooldown_tasks_now
 -- Only tasks that wait for this cooldown become due: moved to its exact end, or deferred until shortly after it.
@@ -29,9 +38,13 @@ WHERE id IN (
     LIMIT 1000
 )
 
--- name: get_cooldown
--- Also returns a cooldown that is over: its count of capped answers still matters.
-SELECT until, reason, capped, probing FROM cooldowns WHERE resource = ?
+-- name: blocking_cooldown
+-- A cooldown that runs, or that only a probe may follow.
+SELECT capped FROM cooldowns WHERE resource = :resource AND (until > :now OR capped > 0)
+
+-- name: start_probe
+-- Only one caller finds the cooldown over; it changes nothing for the others.
+UPDATE cooldowns SET until = :now + :hold, probing = 1 WHERE resource = :resource AND capped > 0 AND until <= :now
 
 -- name: delete_cooldown
 -- Used when somebody ends a cooldown by hand, after its tasks were made due.

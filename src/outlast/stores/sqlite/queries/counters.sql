@@ -1,3 +1,11 @@
+-- part: step
+-- Milliseconds.
+CAST(:step * 1000 AS INTEGER)
+
+-- part: begin
+-- The start of the first step of the window. Steps start at whole multiples, so that none is cut.
+((:now - CAST(:window * 1000 AS INTEGER)) / {step} * {step})
+
 -- name: add_delta
 -- The same event within ten seconds is the same row.
 INSERT INTO task_flow (span, at, event, task_type, category, fingerprint, n, seen)
@@ -51,11 +59,6 @@ FROM task_queue
 -- All-time totals, deltas that are not rolled up, and tasks that are not counted yet. Running and parked have small
 -- indexes.
 {counts_by_events}
-
--- name: count_rows
--- Live tasks are in small indexes. Finished ones are in none, which keeps successes cheap: one scan of the table counts
--- them.
-{counts_by_rows}
 
 -- name: counts_and_rows
 -- The counters beside the real rows. One statement, so both are from the same moment.
@@ -219,11 +222,11 @@ hours (event, category, last, before) AS (
     GROUP BY event, category
 ),
 flow (at, event, category, n) AS (
-    SELECT at / :step * :step, event, category, sum(n)
+    SELECT at / {step} * {step}, event, category, sum(n)
     FROM (
-        SELECT at, event, category, n FROM task_flow WHERE span IN (0, 10, 600, 86400) AND at >= :begin
+        SELECT at, event, category, n FROM task_flow WHERE span IN (0, 10, 600, 86400) AND at >= {begin}
         UNION ALL
-        SELECT at, 'enqueued', '', n FROM fresh WHERE at >= :begin
+        SELECT at, 'enqueued', '', n FROM fresh WHERE at >= {begin}
     )
     GROUP BY 1, 2, 3
 ),
@@ -266,7 +269,7 @@ due (at) AS (
 ),
 known (resource, before, state, reason, updated_at, until) AS (
     SELECT resource, before, state, reason, updated_at, until FROM breakers
-    WHERE CASE WHEN is_worker THEN process IN (SELECT id FROM workers) ELSE updated_at >= :reported_since END
+    WHERE CASE WHEN is_worker THEN process IN (SELECT id FROM workers) ELSE updated_at >= :now - :silent * 1000 END
 ),
 changes (at, kind, subject, name, before, after, text) AS (
     SELECT * FROM (

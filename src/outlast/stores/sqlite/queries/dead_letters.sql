@@ -3,9 +3,8 @@ id, original_task_id, task_type, queue, priority, parameters, resource, unique_k
     error_category, reason, fingerprint, traceback, failure, retry_count, crash_count, replays, worker_id, created_at,
     moved_to_dlq_at, options
 
--- part: dead_letter_filter
-WHERE (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
-    AND (:task_type IS NULL OR task_type = :task_type)
+-- part: dead_letter_matches
+(:task_type IS NULL OR task_type = :task_type)
     AND (:queue IS NULL OR queue = :queue)
     AND (:category IS NULL OR error_category = :category)
     AND (:reason IS NULL OR reason = :reason)
@@ -13,6 +12,10 @@ WHERE (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
     AND (:since IS NULL OR moved_to_dlq_at >= :since)
     AND (:until IS NULL OR moved_to_dlq_at < :until)
     AND CASE WHEN :text IS NULL THEN 1 ELSE holds(:text, error_type, error_message) END
+
+-- part: dead_letter_filter
+WHERE (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
+    AND {dead_letter_matches}
     AND (:before IS NULL OR id < :before)
 
 -- name: dead_letters
@@ -66,14 +69,7 @@ FROM dead_letter_queue WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY 
 
 -- part: scan_rows
 SELECT id,
-    (:task_type IS NULL OR task_type = :task_type)
-    AND (:queue IS NULL OR queue = :queue)
-    AND (:category IS NULL OR error_category = :category)
-    AND (:reason IS NULL OR reason = :reason)
-    AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
-    AND (:since IS NULL OR moved_to_dlq_at >= :since)
-    AND (:until IS NULL OR moved_to_dlq_at < :until)
-    AND CASE WHEN :text IS NULL THEN 1 ELSE holds(:text, error_type, error_message) END AS fits
+    {dead_letter_matches} AS fits
 FROM dead_letter_queue
 
 -- part: scan_all

@@ -41,12 +41,15 @@ SELECT id FROM task_queue
 WHERE task_type = :task_type AND unique_key = :unique_key AND status IN ('QUEUED', 'RUNNING', 'PARKED')
 
 -- name: set_periodic
--- A periodic task that is already registered keeps its next run.
-INSERT INTO periodic (name, next_run_at) VALUES (?, ?) ON CONFLICT DO NOTHING
+-- A periodic task that is already registered keeps its next run. Milliseconds are rounded up.
+INSERT INTO periodic (name, next_run_at)
+SELECT key, :now + CAST(value * 1000 + 0.999 AS INTEGER) FROM json_each(:waits) WHERE true
+ON CONFLICT DO NOTHING
 
 -- name: due_periodic
--- The table has one row per periodic task, so the caller filters by name.
-SELECT name, next_run_at FROM periodic WHERE next_run_at <= :now AND NOT paused
+-- Only tasks that this process knows; the others belong to other programs.
+SELECT name, next_run_at FROM periodic
+WHERE next_run_at <= :now AND NOT paused AND name IN (SELECT value FROM json_each(:names)) ORDER BY name
 
 -- name: list_periodic
 -- A pruned task leaves no status.

@@ -1,20 +1,40 @@
--- part: recent_deltas
--- Counters of each group that are not rolled up yet.
-SELECT fingerprint AS cause,
-    sum(CASE WHEN event NOT IN ('replayed', 'discarded') THEN n ELSE 0 END) AS failures,
+-- part: step
+-- Milliseconds.
+CAST(:step * 1000 AS INTEGER)
+
+-- part: begin
+-- The start of the first step of the window. Steps start at whole multiples, so that none is cut.
+((:now - CAST(:window * 1000 AS INTEGER)) / {step} * {step})
+
+-- part: delta_sums
+sum(CASE WHEN event NOT IN ('replayed', 'discarded') THEN n ELSE 0 END) AS failures,
     sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n ELSE 0 END) AS dead,
     max(CASE WHEN event NOT IN ('replayed', 'discarded') THEN seen ELSE 0 END) AS last_seen
+
+-- part: group_seen
+max(failure_groups.last_seen, coalesce(fresh.last_seen, 0))
+
+-- part: group_dead
+failure_groups.dead + coalesce(fresh.dead, 0)
+
+-- part: group_columns
+failure_groups.fingerprint, task_type, error_type, error_category, error_message, first_seen, {group_seen},
+    failure_groups.failures + coalesce(fresh.failures, 0), {group_dead}, note, acknowledged_at, acknowledged_by,
+    snoozed_until, snoozed_by
+
+-- part: recent_deltas
+-- Counters of each group that are not rolled up yet.
+SELECT fingerprint AS cause, {delta_sums}
 FROM task_flow WHERE span = 0 AND fingerprint <> '' GROUP BY fingerprint
+
+-- part: join_recent_deltas
+LEFT JOIN ({recent_deltas}) AS fresh ON fresh.cause = failure_groups.fingerprint
 
 -- name: failure_group
 -- Adds the deltas of this group only, so that the other groups are not read.
-SELECT fingerprint, task_type, error_type, error_category, error_message, first_seen,
-    max(failure_groups.last_seen, coalesce(fresh.last_seen, 0)), failure_groups.failures + coalesce(fresh.failures, 0),
-    failure_groups.dead + coalesce(fresh.dead, 0), note, acknowledged_at, acknowledged_by, snoozed_until, snoozed_by
+SELECT {group_columns}
 FROM failure_groups LEFT JOIN (
-    SELECT sum(CASE WHEN event NOT IN ('replayed', 'discarded') THEN n ELSE 0 END) AS failures,
-        sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n ELSE 0 END) AS dead,
-        max(CASE WHEN event NOT IN ('replayed', 'discarded') THEN seen ELSE 0 END) AS last_seen
+    SELECT {delta_sums}
     FROM task_flow WHERE span = 0 AND fingerprint = :fingerprint
 ) AS fresh
 WHERE fingerprint = :fingerprint
@@ -24,14 +44,6 @@ WHERE fingerprint = :fingerprint
 SELECT fingerprint FROM failure_groups
 WHERE fingerprint >= :prefix AND fingerprint < :prefix || char(1114111) ORDER BY fingerprint LIMIT :limit
 
--- part: group_page_columns
-failure_groups.fingerprint, task_type, error_type, error_category, error_message, first_seen,
-    max(failure_groups.last_seen, coalesce(fresh.last_seen, 0)), failure_groups.failures + coalesce(fresh.failures, 0),
-    failure_groups.dead + coalesce(fresh.dead, 0), note, acknowledged_at, acknowledged_by, snoozed_until, snoozed_by
-
--- part: join_recent_deltas
-LEFT JOIN ({recent_deltas}) AS fresh ON fresh.cause = failure_groups.fingerprint
-
 -- part: latest_first
 (failure_groups.last_seen, failure_groups.fingerprint) < (:value, :fingerprint)
 
@@ -40,7 +52,7 @@ LEFT JOIN ({recent_deltas}) AS fresh ON fresh.cause = failure_groups.fingerprint
 
 -- name: list_failure_groups_by_last_seen
 -- In the order of one index; the reader stops when it has enough. Recent deltas are added to the counts.
-SELECT failure_groups.last_seen, {group_page_columns}
+SELECT failure_groups.last_seen, {group_columns}
 FROM failure_groups INDEXED BY failure_groups_latest
 {join_recent_deltas}
 WHERE {latest_first}
@@ -48,7 +60,7 @@ ORDER BY failure_groups.last_seen DESC, failure_groups.fingerprint DESC
 
 -- name: list_failure_groups_by_size
 -- The same in the order of size.
-SELECT failure_groups.failures, {group_page_columns}
+SELECT failure_groups.failures, {group_columns}
 FROM failure_groups INDEXED BY failure_groups_largest
 {join_recent_deltas}
 WHERE {largest_first}
@@ -56,7 +68,7 @@ ORDER BY failure_groups.failures DESC, failure_groups.fingerprint DESC
 
 -- name: list_failure_groups_of_category_by_last_seen
 -- The same along the index of categories.
-SELECT failure_groups.last_seen, {group_page_columns}
+SELECT failure_groups.last_seen, {group_columns}
 FROM failure_groups INDEXED BY failure_groups_category_latest
 {join_recent_deltas}
 WHERE {latest_first} AND error_category = :category
@@ -64,7 +76,7 @@ ORDER BY failure_groups.last_seen DESC, failure_groups.fingerprint DESC
 
 -- name: list_failure_groups_of_category_by_size
 -- The same along the index of categories, in the order of size.
-SELECT failure_groups.failures, {group_page_columns}
+SELECT failure_groups.failures, {group_columns}
 FROM failure_groups INDEXED BY failure_groups_category_largest
 {join_recent_deltas}
 WHERE {largest_first} AND error_category = :category
@@ -72,7 +84,7 @@ ORDER BY failure_groups.failures DESC, failure_groups.fingerprint DESC
 
 -- name: list_failure_groups_of_task_type_by_last_seen
 -- The same along the index of task types.
-SELECT failure_groups.last_seen, {group_page_columns}
+SELECT failure_groups.last_seen, {group_columns}
 FROM failure_groups INDEXED BY failure_groups_task_latest
 {join_recent_deltas}
 WHERE {latest_first} AND task_type = :task_type
@@ -80,7 +92,7 @@ ORDER BY failure_groups.last_seen DESC, failure_groups.fingerprint DESC
 
 -- name: list_failure_groups_of_task_type_by_size
 -- The same along the index of task types, in the order of size.
-SELECT failure_groups.failures, {group_page_columns}
+SELECT failure_groups.failures, {group_columns}
 FROM failure_groups INDEXED BY failure_groups_task_largest
 {join_recent_deltas}
 WHERE {largest_first} AND task_type = :task_type
@@ -88,13 +100,13 @@ ORDER BY failure_groups.failures DESC, failure_groups.fingerprint DESC
 
 -- name: failure_flow
 -- The rolled-up flow, plus the deltas that are not in it yet. CROSS JOIN makes the given fingerprints lead.
-SELECT flow.fingerprint, at / :step * :step, event, error_category, sum(n)
+SELECT flow.fingerprint, at / {step} * {step}, event, error_category, sum(n)
 FROM (
     SELECT fingerprint, at, event, n FROM json_each(:fingerprints) AS wanted CROSS JOIN failure_flow
-    WHERE failure_flow.fingerprint = wanted.value AND span IN (10, 600) AND at >= :begin
+    WHERE failure_flow.fingerprint = wanted.value AND span IN (10, 600) AND at >= {begin}
     UNION ALL
     SELECT fingerprint, at, event, n FROM task_flow
-    WHERE span = 0 AND at >= :begin AND event NOT IN ('replayed', 'discarded')
+    WHERE span = 0 AND at >= {begin} AND event NOT IN ('replayed', 'discarded')
         AND fingerprint IN (SELECT value FROM json_each(:fingerprints))
 ) AS flow
 CROSS JOIN failure_groups ON failure_groups.fingerprint = flow.fingerprint
@@ -148,14 +160,11 @@ WHERE told = 0 AND EXISTS (SELECT 1 FROM alerts INDEXED BY alerts_key WHERE key 
 
 -- name: unannounced_groups
 -- Open groups with recent failures or dead letters, oldest first.
-SELECT fingerprint, task_type, error_type, error_category, error_message, first_seen,
-    max(failure_groups.last_seen, coalesce(fresh.last_seen, 0)) AS seen,
-    failure_groups.failures + coalesce(fresh.failures, 0), failure_groups.dead + coalesce(fresh.dead, 0), note,
-    acknowledged_at, acknowledged_by, snoozed_until, snoozed_by
+SELECT {group_columns}
 FROM failure_groups INDEXED BY failure_groups_untold
-LEFT JOIN ({recent_deltas}) AS fresh ON fresh.cause = failure_groups.fingerprint
-WHERE told = 0 AND coalesce(snoozed_until, 0) <= :now AND (acknowledged_at IS NULL OR seen > acknowledged_at)
-    AND (:since IS NULL OR seen >= :since OR failure_groups.dead + coalesce(fresh.dead, 0) > 0)
+{join_recent_deltas}
+WHERE told = 0 AND coalesce(snoozed_until, 0) <= :now AND (acknowledged_at IS NULL OR {group_seen} > acknowledged_at)
+    AND (:since IS NULL OR {group_seen} >= :since OR {group_dead} > 0)
     AND NOT EXISTS (SELECT 1 FROM alerts INDEXED BY alerts_key WHERE key = 'group:' || failure_groups.fingerprint)
 ORDER BY first_seen LIMIT :limit
 
@@ -169,11 +178,11 @@ WITH RECURSIVE causes (cause) AS (
     )
     FROM causes WHERE cause IS NOT NULL
 )
-SELECT min((
+SELECT max(0.0, (:now - min((
     SELECT moved_to_dlq_at FROM dead_letter_queue INDEXED BY dead_letter_queue_fingerprint
     WHERE dead_letter_queue.fingerprint = causes.cause ORDER BY id LIMIT 1
-))
+))) / 1000.0)
 FROM causes CROSS JOIN failure_groups ON failure_groups.fingerprint = causes.cause
-LEFT JOIN ({recent_deltas}) AS fresh ON fresh.cause = failure_groups.fingerprint
+{join_recent_deltas}
 WHERE coalesce(snoozed_until, 0) <= :now
-    AND (acknowledged_at IS NULL OR max(failure_groups.last_seen, coalesce(fresh.last_seen, 0)) > acknowledged_at)
+    AND (acknowledged_at IS NULL OR {group_seen} > acknowledged_at)

@@ -9,6 +9,7 @@ run_id, source_id, status, attempts, target, error_type, error_message, category
 -- A taken id adds nothing, and the caller reports it.
 INSERT INTO job_runs (id, job, entity, env, parent, started_at) VALUES (:id, :job, :entity, :env, :parent, :now)
 ON CONFLICT (id) DO NOTHING
+RETURNING {run_columns}
 
 -- name: get_run
 -- Used by the page of one run.
@@ -36,6 +37,7 @@ SELECT {run_columns} FROM job_runs WHERE job = :job AND {older_runs} ORDER BY st
 -- name: reopen_run
 -- Clears the result of the first run; the finished targets stay.
 UPDATE job_runs SET state = 'running', total = 0, exit_code = NULL, summary = NULL, ended_at = NULL WHERE id = :id
+RETURNING {run_columns}
 
 -- name: end_run
 -- The summary is JSON, and only the number of targets also has a column.

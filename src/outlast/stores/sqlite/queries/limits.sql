@@ -7,9 +7,9 @@ SELECT resource, rate, burst, concurrency, retries, retry_burst,
         WHERE resource_slots.resource = resource_limits.resource
             AND task_queue.lease_epoch = resource_slots.epoch AND task_queue.status = 'RUNNING'
     ) END,
-    tat, spread, spread_rate, slot_spread, retry_tat, retry_spread, retry_again, retry_rate, mean, asked_at
+    :now / 1000.0, tat, spread, spread_rate, slot_spread, retry_tat, retry_spread, retry_again, retry_rate, mean, asked_at
 FROM resource_limits
-WHERE asked_at > :since
+WHERE asked_at > :now / 1000.0 - :seconds
 ORDER BY resource
 
 -- name: get_limits

@@ -1,6 +1,6 @@
 -- part: replay_columns
 id, which, canary, rate, state, stage, total, newest, cursor, replayed, conflicts, conflict_ids, stopped_by, who,
-    reason, epoch, created_at, updated_at, ended_at, json_extract(which, '$.max_failures') AS max_failures
+    reason, epoch, created_at, updated_at, ended_at
 
 -- name: add_replay
 -- `bound` keeps the first value of `newest`, which resuming may raise.
@@ -13,22 +13,23 @@ RETURNING {replay_columns}
 SELECT {replay_columns} FROM replays WHERE id = :id
 
 -- name: list_replays
--- Newest first along the primary key.
-SELECT {replay_columns} FROM replays ORDER BY id DESC LIMIT :limit
+-- One statement for both lists; there are few replays.
+SELECT {replay_columns} FROM replays WHERE NOT :running OR state = 'running' ORDER BY id DESC LIMIT :limit
 
--- name: list_running_replays
--- The same for replays that run.
-SELECT {replay_columns} FROM replays WHERE state = 'running' ORDER BY id DESC LIMIT :limit
-
--- name: claimable_replay
--- The one claimed longest ago, of those that nobody else holds.
+-- part: claimable
 SELECT id FROM replays INDEXED BY replays_running
 WHERE state = 'running' AND (lease_owner IS NULL OR lease_owner = :owner OR leased_until <= :now)
 ORDER BY coalesce(leased_until, 0), id LIMIT 1
 
+-- name: claimable_replay
+-- The one claimed longest ago, of those that nobody else holds. Read before the file is locked: mostly there is none.
+{claimable}
+
 -- name: claim_replay
 -- The epoch distinguishes holders, not claims.
-UPDATE replays SET epoch = epoch + (lease_owner IS NOT :owner), lease_owner = :owner, leased_until = :until WHERE id = :id
+UPDATE replays
+SET epoch = epoch + (lease_owner IS NOT :owner), lease_owner = :owner, leased_until = :now + :lease
+WHERE id = ({claimable})
 RETURNING {replay_columns}
 
 -- name: replay_bound

@@ -24,7 +24,7 @@ DELETE FROM task_results WHERE task_id IN (SELECT task_id FROM task_results WHER
 -- Limits that nobody asked for, and whose places are over: the state of a new row is the same.
 DELETE FROM resource_limits WHERE resource IN (
     SELECT resource FROM resource_limits
-    WHERE max(asked_at, tat, spread, slot_spread, retry_tat, retry_spread, retry_again) < :since
+    WHERE max(asked_at, tat, spread, slot_spread, retry_tat, retry_spread, retry_again) < :now / 1000.0 - :seconds
     LIMIT :batch
 )
 
@@ -72,7 +72,7 @@ WHERE delivered_at IS NOT NULL AND key IN (
 -- The first and the last alert of a key stay until it has recovered: they say since when and what. Then the last one goes
 -- with or after all earlier ones, otherwise one of those would become the last.
 DELETE FROM alerts
-WHERE delivered_at < :before
+WHERE delivered_at < :now - :age
     AND (
         EXISTS (
             SELECT 1 FROM alerts AS newer WHERE newer.key = alerts.key AND newer.id > alerts.id
@@ -80,7 +80,7 @@ WHERE delivered_at < :before
         )
         OR kind = 'recovered' AND NOT EXISTS (
             SELECT 1 FROM alerts AS older INDEXED BY alerts_key
-            WHERE older.key = alerts.key AND older.id < alerts.id AND (older.delivered_at < :before) IS NOT TRUE
+            WHERE older.key = alerts.key AND older.id < alerts.id AND (older.delivered_at < :now - :age) IS NOT TRUE
         )
     )
 

@@ -1,3 +1,15 @@
+-- part: if_held
+-- The epoch is the fence.
+WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
+
+-- part: history_columns
+-- What the history and the counters need.
+RETURNING attempt, worker_id, started_at, task_type
+
+-- part: undo_start
+-- The start of the attempt is not counted.
+attempt = attempt - (started_at IS NOT NULL), started_at = NULL
+
 -- name: settle_done
 -- A batch of successes of one epoch, which is the fence.
 UPDATE task_queue
@@ -14,25 +26,25 @@ ON CONFLICT (task_id) DO UPDATE SET result = excluded.result, expires_at = exclu
 UPDATE task_queue
 SET status = 'QUEUED', retry_count = retry_count + 1, last_error = :error, next_run_after = :now + :delay,
     updated_at = :now, suspect = :suspect, alone = 0, deferred_at = NULL
-WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
-RETURNING attempt, worker_id, started_at, task_type
+{if_held}
+{history_columns}
 
 -- name: settle_fail
 -- The epoch is the fence. Without a note no attempt is counted.
 UPDATE task_queue
 SET status = 'FAILED', retry_count = retry_count + :spent, last_error = :error, failed_at = :now, updated_at = :now,
     suspect = 0, alone = 0
-WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
-RETURNING attempt, worker_id, started_at, task_type
+{if_held}
+{history_columns}
 
 -- name: settle_defer
 -- No attempt is spent. While the resource cools down, the task waits for the end of the cooldown.
 UPDATE task_queue
-SET status = 'QUEUED', attempt = attempt - (started_at IS NOT NULL), started_at = NULL, deferrals = deferrals + 1, deferred_at = coalesce(deferred_at, :now),
+SET status = 'QUEUED', {undo_start}, deferrals = deferrals + 1, deferred_at = coalesce(deferred_at, :now),
     last_error = coalesce(:error, last_error),
     next_run_after = max(:now + :delay, coalesce((SELECT until FROM cooldowns WHERE resource = task_queue.resource), 0)),
     updated_at = :now, suspect = :suspect, alone = 0
-WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
+{if_held}
 RETURNING task_type
 
 -- name: settle_crash
@@ -43,21 +55,21 @@ SET status = CASE WHEN :reason IS NULL THEN 'QUEUED' ELSE 'FAILED' END, suspect 
     crash_count = crash_count + 1, last_error = :error, updated_at = :now,
     next_run_after = CASE WHEN :reason IS NULL THEN :now + :delay ELSE next_run_after END,
     failed_at = CASE WHEN :reason IS NULL THEN failed_at ELSE :now END
-WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
-RETURNING attempt, worker_id, started_at, task_type
+{if_held}
+{history_columns}
 
 -- name: settle_park
 -- No worker knows the task's name; it waits for one that does.
 UPDATE task_queue
-SET status = 'PARKED', attempt = attempt - (started_at IS NOT NULL), started_at = NULL, alone = 0, updated_at = :now
-WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
+SET status = 'PARKED', {undo_start}, alone = 0, updated_at = :now
+{if_held}
 
 -- name: settle_release
 -- Back to the state before the claim: the start is not counted. With a delay it is not due earlier.
 UPDATE task_queue
-SET status = 'QUEUED', attempt = attempt - (started_at IS NOT NULL), started_at = NULL, alone = 0, updated_at = :now,
+SET status = 'QUEUED', {undo_start}, alone = 0, updated_at = :now,
     next_run_after = CASE WHEN :delay > 0 THEN :now + :delay ELSE next_run_after END
-WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
+{if_held}
 
 -- name: add_attempt
 -- In the transaction that settles the task: its history has every failed attempt.

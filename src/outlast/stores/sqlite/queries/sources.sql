@@ -60,7 +60,7 @@ DELETE FROM source_polls WHERE source_id IN (SELECT value FROM json_each(:ids))
 
 -- name: claim_sources
 -- Sources that others hold are skipped; there are never more of them than the others can poll at a time.
-UPDATE sources SET epoch = epoch + 1, lease_owner = :owner, leased_until = :until
+UPDATE sources SET epoch = epoch + 1, lease_owner = :owner, leased_until = :now + :lease
 WHERE id IN (
     SELECT id FROM sources INDEXED BY sources_cycle
     WHERE cycle = :cycle AND outcome IS NULL AND (leased_until IS NULL OR leased_until <= :now)
@@ -70,7 +70,7 @@ RETURNING {source_columns}
 
 -- name: renew_source_leases
 -- All leases of a monitor at once. A polled source has an outcome and needs none.
-UPDATE sources SET leased_until = :until WHERE lease_owner = :owner AND outcome IS NULL
+UPDATE sources SET leased_until = :now + :lease WHERE lease_owner = :owner AND outcome IS NULL
 
 -- name: release_source_leases
 -- When a monitor stops, so that others need not wait for the leases to expire.

@@ -152,7 +152,7 @@ SELECT name, max(paused), sum(ready), sum(scheduled), sum(running), sum(parked) 
 GROUP BY name ORDER BY name
 
 -- part: is_middle_early
-(SELECT created_at FROM task_queue WHERE id >= low + (high - low) / 2 ORDER BY id LIMIT 1) < :since
+(SELECT created_at FROM task_queue WHERE id >= low + (high - low) / 2 ORDER BY id LIMIT 1) < :now - :window
 
 -- name: sample_finished
 -- Reads at most :most rows, however many there are: ids are in the order of creation, so the window is a range of them
@@ -182,5 +182,5 @@ ORDER BY task_queue.id
 -- The newest tasks of the window; columns as in sample_finished.
 SELECT id, 1, task_type, status, next_run_after, started_at, coalesce(finished_at, failed_at)
 FROM (SELECT * FROM task_queue ORDER BY id DESC LIMIT :most)
-WHERE created_at >= :since AND status IN ('DONE', 'FAILED') AND coalesce(finished_at, failed_at) IS NOT NULL
+WHERE created_at >= :now - :window AND status IN ('DONE', 'FAILED') AND coalesce(finished_at, failed_at) IS NOT NULL
 ORDER BY id

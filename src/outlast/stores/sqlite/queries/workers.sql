@@ -6,7 +6,7 @@ VALUES (:id, :name, :host, :pid, :queues, :concurrency, :state, :started_at, :he
 
 -- name: heartbeat
 -- If no row changes, the lease is lost: the worker was deleted meanwhile.
-UPDATE workers SET heartbeat_at = :now, expires_at = :expires_at, state = :state WHERE id = :id
+UPDATE workers SET heartbeat_at = :now, expires_at = :now + :lease, state = :state WHERE id = :id
 
 -- name: workers
 -- Counts running tasks by their partial index.
