@@ -17,6 +17,27 @@ def categories_by_name(names: "Mapping[Category, str]") -> dict[str, Category]:
     return {name: category for category, each in names.items() for name in each.split()}
 
 
+def parse_names(table: str) -> dict[str, Category]:
+    """Return the category by name, from a table such as ``network: A B; data: C``."""
+    rows = (row.partition(": ") for row in table.split("; "))
+    return categories_by_name({Category(category): names for category, _, names in rows})
+
+
+def parse_numbers(table: str) -> dict[int, Category]:
+    """Return the category by number, from a table such as ``network: 5-7 12; data: 61``."""
+    found: dict[int, Category] = {}
+    for each, category in parse_names(table).items():
+        first, _, last = each.partition("-") if each[0] != "-" else (each, "", "")
+        found.update(dict.fromkeys(range(int(first), int(last or first) + 1), category))
+    return found
+
+
+def parse_named_numbers(table: str) -> dict[int, tuple[str, Category]]:
+    """Return name and category by number, from a table such as ``network: 5:BUSY 12:LOST; data: 61:BROKEN``."""
+    pairs = ((each.partition(":"), category) for each, category in parse_names(table).items())
+    return {int(number): (name, category) for (number, _, name), category in pairs}
+
+
 def judge_words(text: str, patterns: "Iterable[tuple[str, Category]]") -> Category | None:
     """Return the category of the first pattern that a text matches, or None."""
     return next((category for pattern, category in patterns if re.search(pattern, text)), None)

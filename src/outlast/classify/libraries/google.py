@@ -6,7 +6,7 @@ from outlast.classify import rpc_status
 from outlast.classify.codes import categories_by_name, judge_code
 from outlast.classify.libraries.grpc import read_call
 from outlast.classify.libraries.httplib2 import read_answer
-from outlast.classify.libraries.library import Found, Library
+from outlast.classify.libraries.library import Found, Library, read_attached_response, wrapped
 from outlast.classify.rpc_status import details_in_json, judge_limit, read_rpc, with_delay
 from outlast.classify.safe_access import (
     BODY_LIMIT,
@@ -121,16 +121,6 @@ def _with_reasons(found: Evidence, errors: object, details: object, message: str
     )
 
 
-def read_media_error(error: object) -> Found:
-    """The response to an upload or a download."""
-    return read_response(safe_getattr(error, "response"))
-
-
-def read_retry_error(error: object) -> Found:
-    """The last error of a retry that ran out of time."""
-    return safe_error(error, "cause")
-
-
 def read_refresh_error(error: object) -> Found:
     """Whether google-auth marks the failure as temporary; or the connection error to the token server."""
     if safe_getattr(error, "retryable") is True:
@@ -183,8 +173,8 @@ LIBRARY = Library(
     readers={
         "GoogleAPICallError": read_call_error,
         "APIError": read_call_error,
-        "InvalidResponse": read_media_error,
-        "RetryError": read_retry_error,
+        "InvalidResponse": read_attached_response,
+        "RetryError": wrapped("cause"),
         "RefreshError": read_refresh_error,
         "TransportError": read_transport_error,
         "googleapiclient.HttpError": read_http_error,

@@ -1,8 +1,8 @@
 """PyMongo, its bson and gridfs: the server's error code and labels, or a connection error."""
 
 from outlast.classify.codes import categories_by_name, read_connection_errno
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import safe_error, safe_getattr, safe_int, safe_item, safe_list, text_of
+from outlast.classify.libraries.library import Found, Library, wrapped
+from outlast.classify.safe_access import safe_getattr, safe_int, safe_item, safe_list, text_of
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
 
 _NUMBERS = categories_by_name(
@@ -97,11 +97,6 @@ def read_configuration(error: object) -> Found:
     return None
 
 
-def read_encryption(error: object) -> Found:
-    """The wrapped error of an encryption or decryption."""
-    return safe_error(error, "cause")
-
-
 def _read_evidence(error: object, category: Category | None, number: int | None) -> Evidence | None:
     labels = safe_getattr(error, "_error_labels")
     if isinstance(labels, set | frozenset) and not LABELS.isdisjoint(labels) and category not in RETRYABLE:
@@ -154,7 +149,7 @@ LIBRARY = Library(
         "ServerSelectionTimeoutError": read_selection,
         "ConnectionFailure": read_connection_errno,
         "ConfigurationError": read_configuration,
-        "EncryptionError": read_encryption,
+        "EncryptionError": wrapped("cause"),
     },
     says_nothing=(
         "PyMongoError OperationFailure WriteError BulkWriteError ClientBulkWriteException EncryptionError "

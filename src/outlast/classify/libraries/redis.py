@@ -3,8 +3,8 @@
 import re
 
 from outlast.classify.codes import categories_by_name, read_connection_errno
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import TEXT_LIMIT, safe_error, safe_getattr, safe_str, status_of, text_of
+from outlast.classify.libraries.library import Found, Library, wrapped
+from outlast.classify.safe_access import TEXT_LIMIT, safe_getattr, safe_str, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
 
 CODES = categories_by_name(
@@ -87,11 +87,6 @@ def read_lock_error(error: object) -> Found:
     return None
 
 
-def read_inner(error: object) -> Found:
-    """The wrapped error."""
-    return safe_error(error, "exception", "original_exception", "__cause__")
-
-
 def read_status(error: object) -> Found:
     """The HTTP status of Redis Enterprise's REST API."""
     return Evidence(origin=Origin.HTTP, http_status=status_of(safe_getattr(error, "status")))
@@ -127,7 +122,9 @@ LIBRARY = Library(
         "LockError": read_lock_error,
         "RedisClusterException": read_cluster_error,
         "HttpError": read_status,
-        "EventException UnhealthyDatabaseException RequestTokenErr TokenRenewalErr": read_inner,
+        "EventException UnhealthyDatabaseException RequestTokenErr TokenRenewalErr": wrapped(
+            "exception", "original_exception", "__cause__"
+        ),
     },
     says_nothing=(
         "RedisError ResponseError RedisClusterException LockError EventException HttpError RequestTokenErr "

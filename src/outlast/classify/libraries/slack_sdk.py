@@ -1,8 +1,8 @@
 """slack_sdk: the error code of Slack's response, with its status and Retry-After."""
 
 from outlast.classify.codes import categories_by_name
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import read_headers, safe_error, safe_getattr, safe_item, status_of, text_of
+from outlast.classify.libraries.library import Found, Library, wrapped
+from outlast.classify.safe_access import read_headers, safe_getattr, safe_item, status_of, text_of
 from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
 
@@ -55,11 +55,6 @@ def read_api_error(error: object) -> Found:
     )
 
 
-def read_rotation_error(error: object) -> Found:
-    """Slack's response to the renewal of a token."""
-    return safe_error(error, "api_error")
-
-
 def read_request_error(error: object) -> Found:
     """Whether the text names a wrong URL or proxy, which is a configuration error."""
     wrong_setting = text_of(error).startswith(("Invalid URL detected", "Invalid proxy detected"))
@@ -79,7 +74,7 @@ LIBRARY = Library(
     },
     readers={
         "SlackApiError": read_api_error,
-        "SlackTokenRotationError": read_rotation_error,
+        "SlackTokenRotationError": wrapped("api_error"),
         "SlackRequestError": read_request_error,
     },
     says_nothing="SlackClientError",

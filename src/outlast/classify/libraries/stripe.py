@@ -1,11 +1,10 @@
 """stripe: a status, an error code and a decline code, and a header that says whether to retry."""
 
 from outlast.classify.codes import categories_by_name
-from outlast.classify.libraries.library import Found, Library
+from outlast.classify.libraries.library import Found, Library, wrapped
 from outlast.classify.safe_access import (
     header_of,
     read_headers,
-    safe_error,
     safe_getattr,
     safe_item,
     safe_str,
@@ -66,11 +65,6 @@ def _text(body: object, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def read_connection_error(error: object) -> Found:
-    """The wrapped error of the HTTP client."""
-    return safe_error(error, "__cause__")
-
-
 LIBRARY = Library(
     title="stripe",
     packages="stripe",
@@ -95,7 +89,7 @@ LIBRARY = Library(
     },
     readers={
         "StripeError": read_answer,
-        "APIConnectionError": read_connection_error,
+        "APIConnectionError": wrapped("__cause__"),
         "AuthenticationError": read_key_error,
     },
     says_nothing="StripeError StripeErrorWithParamCode APIError OAuthError",
