@@ -9,18 +9,23 @@ from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-
-def categories_by_name(names: "Mapping[Category, str]") -> dict[str, Category]:
-    """Return the category by name, from the names of each category, separated by spaces."""
-    return {name: category for category, each in names.items() for name in each.split()}
+    from collections.abc import Iterable
 
 
 def parse_names(table: str) -> dict[str, Category]:
-    """Return the category by name, from a table such as ``network: A B; data: C``."""
-    rows = (row.partition(": ") for row in table.split("; "))
-    return categories_by_name({Category(category): names for category, _, names in rows})
+    """Return the category by name, from a table of names after their category: ``network: A B; data: C``.
+
+    A line may end with a comment, after ``#``.
+    """
+    found: dict[str, Category] = {}
+    category = Category.UNKNOWN
+    for line in table.splitlines():
+        for word in line.partition("#")[0].split():
+            if word.endswith(":"):
+                category = Category(word[:-1])
+            else:
+                found[word.rstrip(";")] = category
+    return found
 
 
 def parse_numbers(table: str) -> dict[int, Category]:
@@ -49,29 +54,20 @@ def read_words(text: str, patterns: "Iterable[tuple[str, Category]]") -> Evidenc
     return Evidence(category=category) if category else None
 
 
-ERRNOS = categories_by_name(
-    {
-        Category.NETWORK: (
-            "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENETRESET "
-            "ENOTCONN ESHUTDOWN EADDRNOTAVAIL EALREADY EINPROGRESS EAGAIN EWOULDBLOCK EINTR EISCONN ENONET "
-            "EPROTO ECOMM EREMOTEIO ETIME ENOLINK ESTALE"
-        ),
-        Category.SYSTEM: (
-            "ENOSPC EDQUOT ENOMEM EMFILE ENFILE EIO ENOBUFS EROFS EBUSY ETXTBSY ENOLCK EDEADLK EUSERS ENOSR ENXIO ENODEV"
-        ),
-        Category.NOT_FOUND: "ENOENT ESRCH ENODATA",
-        Category.ACCESS_DENIED: "EACCES EPERM",
-        Category.INVALID_PARAMETERS: (
-            "EINVAL EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG ELOOP EXDEV EFBIG ESPIPE EDOM ERANGE EILSEQ E2BIG EMSGSIZE "
-            "EDESTADDRREQ EOVERFLOW EMLINK"
-        ),
-        Category.CONFIGURATION: (
-            "EADDRINUSE ENOSYS EOPNOTSUPP ENOTSUP EAFNOSUPPORT EPROTONOSUPPORT EPFNOSUPPORT EPROTOTYPE ENOPROTOOPT ESOCKTNOSUPPORT "
-            "ENOEXEC ELIBACC ELIBBAD"
-        ),
-        Category.AUTHENTICATION: "EKEYEXPIRED EKEYREJECTED EKEYREVOKED ENOKEY",
-    }
-)
+ERRNOS = parse_names("""
+    network: ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN
+      ENETRESET ENOTCONN ESHUTDOWN EADDRNOTAVAIL EALREADY EINPROGRESS EAGAIN EWOULDBLOCK EINTR EISCONN ENONET EPROTO
+      ECOMM EREMOTEIO ETIME ENOLINK ESTALE
+    system: ENOSPC EDQUOT ENOMEM EMFILE ENFILE EIO ENOBUFS EROFS EBUSY ETXTBSY ENOLCK EDEADLK EUSERS ENOSR ENXIO
+      ENODEV
+    not_found: ENOENT ESRCH ENODATA
+    access_denied: EACCES EPERM
+    invalid_parameters: EINVAL EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG ELOOP EXDEV EFBIG ESPIPE EDOM ERANGE
+      EILSEQ E2BIG EMSGSIZE EDESTADDRREQ EOVERFLOW EMLINK
+    configuration: EADDRINUSE ENOSYS EOPNOTSUPP ENOTSUP EAFNOSUPPORT EPROTONOSUPPORT EPFNOSUPPORT EPROTOTYPE
+      ENOPROTOOPT ESOCKTNOSUPPORT ENOEXEC ELIBACC ELIBBAD
+    authentication: EKEYEXPIRED EKEYREJECTED EKEYREVOKED ENOKEY
+""")
 """Category by errno name; the numbers differ between systems, the names do not."""
 
 _FILE_ERRNOS = frozenset(
@@ -93,69 +89,53 @@ def origin_of_errno(name: str) -> Origin:
     return Origin.NETWORK if ERRNOS.get(name) is Category.NETWORK else Origin.PROGRAM
 
 
-CODES = categories_by_name(
-    {
-        Category.RATE_LIMIT: (
-            "SlowDown Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
-            "TooManyRequestsException TooManyRequests ProvisionedThroughputExceededException RequestLimitExceeded "
-            "BandwidthLimitExceeded EC2ThrottledException PriorRequestNotComplete TransactionInProgressException "
-            "rateLimitExceeded userRateLimitExceeded rate_limit_exceeded rate_limit_error ratelimited concurrentLimitExceeded "
-            "LimitExceededException ThrottlingError Throttled ProvisionedThroughputExceeded OverLimit "
-            "TooManyInvalidationsInProgress"
-        ),
-        Category.API_TEMPORARY: (
-            "InternalError InternalFailure InternalServerError ServiceUnavailable ServiceUnavailableException "
-            "ServiceFailure ConditionalRequestConflict RequestTimeout RequestTimeoutException RequestTimedOut OperationAborted BadGateway "
-            "IDPCommunicationError backendError overloaded_error server_error InternalServerException InternalServiceError "
-            "QueueDeletedRecently PurgeQueueInProgress ConcurrentModificationException ConcurrentUpdateException "
-            "OperationAbortedException ResourceNotReadyException KMSInternal KMSInternalException DependencyTimeout "
-            "DependencyTimeoutException"
-        ),
-        Category.DATABASE_BUSY: "TransactionConflict TransactionConflictException ReplicatedWriteConflictException",
-        Category.INTEGRITY: "DuplicateItem DuplicateItemException",
-        Category.AUTHENTICATION: (
-            "AccessDenied AccessDeniedException InvalidAccessKeyId SignatureDoesNotMatch ExpiredToken ExpiredTokenException "
-            "InvalidToken TokenRefreshRequired UnrecognizedClientException InvalidClientTokenId AuthFailure "
-            "MissingAuthenticationToken MissingSecurityHeader IncompleteSignature InvalidSignatureException "
-            "NotSignedUp OptInRequired AllAccessDisabled AccountProblem InvalidPayer UnauthorizedOperation UnauthorizedAccess "
-            "Unauthorized RequestExpired invalid_api_key invalid_grant authError MissingAuthenticationTokenException "
-            "IncompleteSignatureException InvalidIdentityToken IDPRejectedClaim AuthorizationError InvalidSecurity "
-            "KMSOptInRequired AccountSendingPaused AccountSendingPausedException AccountSuspendedException "
-            "SendingPausedException"
-        ),
-        Category.NOT_FOUND: (
-            "NoSuchKey NoSuchBucket NoSuchUpload NoSuchVersion NoSuchLifecycleConfiguration NoSuchBucketPolicy NoSuchEntity "
-            "NoSuchTagSet NoSuchWebsiteConfiguration NoSuchCORSConfiguration NotFound NotFoundException "
-            "ResourceNotFoundException ObjectNotInActiveTierError notFound videoNotFound NonExistentQueue EndpointDisabled "
-            "EndpointDisabledException TrimmedDataAccessException"
-        ),
-        Category.QUOTA_EXHAUSTED: (
-            "ServiceQuotaExceededException QuotaExceeded quotaExceeded dailyLimitExceeded insufficient_quota TooManyBuckets "
-            "billing_hard_limit_reached CodeStorageExceededException LimitExceeded TopicLimitExceeded "
-            "SubscriptionLimitExceeded FilterPolicyLimitExceeded"
-        ),
-        Category.CONFIGURATION: (
-            "PermanentRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException InvalidLocationConstraint "
-            "RequestTimeTooSkewed InvalidBucketName NoSuchConfiguration accessNotConfigured RegionDisabledException "
-            "MailFromDomainNotVerified MailFromDomainNotVerifiedException ConfigurationSetSendingPaused "
-            "ConfigurationSetSendingPausedException PlatformApplicationDisabled KMSDisabled KMSDisabledException "
-            "KMSInvalidState KMSInvalidStateException"
-        ),
-        Category.DATA: "BadDigest XAmzContentSHA256Mismatch XAmzContentChecksumMismatch InvalidObjectState",
-        Category.INVALID_PARAMETERS: (
-            "InvalidArgument InvalidRequest InvalidRange InvalidDigest InvalidPart InvalidPartOrder InvalidPolicyDocument "
-            "InvalidTag InvalidURI InvalidStorageClass InvalidParameterValue InvalidParameterCombination InvalidParameter "
-            "MissingParameter ValidationException ValidationError MalformedXML MalformedPolicy MalformedPOSTRequest "
-            "MalformedQueryString EntityTooLarge EntityTooSmall KeyTooLongError MaxMessageLengthExceeded MethodNotAllowed "
-            "MissingContentLength MissingRequestBodyError MetadataTooLarge PreconditionFailed "
-            "ConditionalCheckFailedException BucketAlreadyExists BucketAlreadyOwnedByYou BucketNotEmpty NotImplemented "
-            "UnexpectedContent EntityAlreadyExists ResourceInUseException ResourceConflictException ConditionalCheckFailed "
-            "ItemCollectionSizeLimitExceeded ItemCollectionSizeLimitExceededException IdempotentParameterMismatchException "
-            "MessageRejected ReceiptHandleIsInvalid MessageNotInflight QueueNameExists ExpiredIteratorException "
-            "SerializationException UnknownOperationException InvalidAction OptedOut"
-        ),
-    }
-)
+CODES = parse_names("""
+    rate_limit: SlowDown Throttling ThrottlingException ThrottledException RequestThrottled
+      RequestThrottledException TooManyRequestsException TooManyRequests ProvisionedThroughputExceededException
+      RequestLimitExceeded BandwidthLimitExceeded EC2ThrottledException PriorRequestNotComplete
+      TransactionInProgressException rateLimitExceeded userRateLimitExceeded rate_limit_exceeded rate_limit_error
+      ratelimited concurrentLimitExceeded LimitExceededException ThrottlingError Throttled
+      ProvisionedThroughputExceeded OverLimit TooManyInvalidationsInProgress
+    api_temporary: InternalError InternalFailure InternalServerError ServiceUnavailable ServiceUnavailableException
+      ServiceFailure ConditionalRequestConflict RequestTimeout RequestTimeoutException RequestTimedOut
+      OperationAborted BadGateway IDPCommunicationError backendError overloaded_error server_error
+      InternalServerException InternalServiceError QueueDeletedRecently PurgeQueueInProgress
+      ConcurrentModificationException ConcurrentUpdateException OperationAbortedException ResourceNotReadyException
+      KMSInternal KMSInternalException DependencyTimeout DependencyTimeoutException
+    database_busy: TransactionConflict TransactionConflictException ReplicatedWriteConflictException
+    integrity: DuplicateItem DuplicateItemException
+    authentication: AccessDenied AccessDeniedException InvalidAccessKeyId SignatureDoesNotMatch ExpiredToken
+      ExpiredTokenException InvalidToken TokenRefreshRequired UnrecognizedClientException InvalidClientTokenId
+      AuthFailure MissingAuthenticationToken MissingSecurityHeader IncompleteSignature InvalidSignatureException
+      NotSignedUp OptInRequired AllAccessDisabled AccountProblem InvalidPayer UnauthorizedOperation UnauthorizedAccess
+      Unauthorized RequestExpired invalid_api_key invalid_grant authError MissingAuthenticationTokenException
+      IncompleteSignatureException InvalidIdentityToken IDPRejectedClaim AuthorizationError InvalidSecurity
+      KMSOptInRequired AccountSendingPaused AccountSendingPausedException AccountSuspendedException
+      SendingPausedException
+    not_found: NoSuchKey NoSuchBucket NoSuchUpload NoSuchVersion NoSuchLifecycleConfiguration NoSuchBucketPolicy
+      NoSuchEntity NoSuchTagSet NoSuchWebsiteConfiguration NoSuchCORSConfiguration NotFound NotFoundException
+      ResourceNotFoundException ObjectNotInActiveTierError notFound videoNotFound NonExistentQueue EndpointDisabled
+      EndpointDisabledException TrimmedDataAccessException
+    quota_exhausted: ServiceQuotaExceededException QuotaExceeded quotaExceeded dailyLimitExceeded insufficient_quota
+      TooManyBuckets billing_hard_limit_reached CodeStorageExceededException LimitExceeded TopicLimitExceeded
+      SubscriptionLimitExceeded FilterPolicyLimitExceeded
+    configuration: PermanentRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException
+      InvalidLocationConstraint RequestTimeTooSkewed InvalidBucketName NoSuchConfiguration accessNotConfigured
+      RegionDisabledException MailFromDomainNotVerified MailFromDomainNotVerifiedException
+      ConfigurationSetSendingPaused ConfigurationSetSendingPausedException PlatformApplicationDisabled KMSDisabled
+      KMSDisabledException KMSInvalidState KMSInvalidStateException
+    data: BadDigest XAmzContentSHA256Mismatch XAmzContentChecksumMismatch InvalidObjectState
+    invalid_parameters: InvalidArgument InvalidRequest InvalidRange InvalidDigest InvalidPart InvalidPartOrder
+      InvalidPolicyDocument InvalidTag InvalidURI InvalidStorageClass InvalidParameterValue
+      InvalidParameterCombination InvalidParameter MissingParameter ValidationException ValidationError MalformedXML
+      MalformedPolicy MalformedPOSTRequest MalformedQueryString EntityTooLarge EntityTooSmall KeyTooLongError
+      MaxMessageLengthExceeded MethodNotAllowed MissingContentLength MissingRequestBodyError MetadataTooLarge
+      PreconditionFailed ConditionalCheckFailedException BucketAlreadyExists BucketAlreadyOwnedByYou BucketNotEmpty
+      NotImplemented UnexpectedContent EntityAlreadyExists ResourceInUseException ResourceConflictException
+      ConditionalCheckFailed ItemCollectionSizeLimitExceeded ItemCollectionSizeLimitExceededException
+      IdempotentParameterMismatchException MessageRejected ReceiptHandleIsInvalid MessageNotInflight QueueNameExists
+      ExpiredIteratorException SerializationException UnknownOperationException InvalidAction OptedOut
+""")
 """Category by API error code."""
 
 _LONGEST_CODE = 100

@@ -7,13 +7,15 @@ from outlast.classify.libraries.library import Found, Library, wrapped
 from outlast.classify.safe_access import safe_int, safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
 
-REPLIES = parse_named_numbers(
-    "api_temporary: 313:NO_CONSUMERS 320:CONNECTION_FORCED 405:RESOURCE_LOCKED 506:RESOURCE_ERROR "
-    "541:INTERNAL_ERROR; authentication: 403:ACCESS_REFUSED; not_found: 312:NO_ROUTE 404:NOT_FOUND; configuration: "
-    "402:INVALID_PATH 530:NOT_ALLOWED 540:NOT_IMPLEMENTED; data: 501:FRAME_ERROR; invalid_parameters: "
-    "311:CONTENT_TOO_LARGE 406:PRECONDITION_FAILED 502:SYNTAX_ERROR 503:COMMAND_INVALID 504:CHANNEL_ERROR "
-    "505:UNEXPECTED_FRAME"
-)
+REPLIES = parse_named_numbers("""
+    api_temporary: 313:NO_CONSUMERS 320:CONNECTION_FORCED 405:RESOURCE_LOCKED 506:RESOURCE_ERROR 541:INTERNAL_ERROR
+    authentication: 403:ACCESS_REFUSED
+    not_found: 312:NO_ROUTE 404:NOT_FOUND
+    configuration: 402:INVALID_PATH 530:NOT_ALLOWED 540:NOT_IMPLEMENTED
+    data: 501:FRAME_ERROR
+    invalid_parameters: 311:CONTENT_TOO_LARGE 406:PRECONDITION_FAILED 502:SYNTAX_ERROR 503:COMMAND_INVALID
+      504:CHANNEL_ERROR 505:UNEXPECTED_FRAME
+""")
 """Name and category by AMQP reply code."""
 
 _NOT_ALLOWED = (

@@ -5,10 +5,15 @@ from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_getattr, safe_int, safe_item, safe_list
 from outlast.failure import Category, Evidence, Origin
 
-RCODES = parse_named_numbers(
-    "network: 3:NXDOMAIN; api_temporary: 2:SERVFAIL; access_denied: 5:REFUSED; authentication: 9:NOTAUTH; configuration: "
-    "4:NOTIMP 10:NOTZONE; not_found: 8:NXRRSET; invalid_parameters: 1:FORMERR 6:YXDOMAIN 7:YXRRSET"
-)
+RCODES = parse_named_numbers("""
+    network: 3:NXDOMAIN
+    api_temporary: 2:SERVFAIL
+    access_denied: 5:REFUSED
+    authentication: 9:NOTAUTH
+    configuration: 4:NOTIMP 10:NOTZONE
+    not_found: 8:NXRRSET
+    invalid_parameters: 1:FORMERR 6:YXDOMAIN 7:YXRRSET
+""")
 """Name and category by the response code of a name server."""
 
 _RCODE_BITS = 15

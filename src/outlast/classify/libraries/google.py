@@ -3,7 +3,7 @@
 import re
 
 from outlast.classify import rpc_status
-from outlast.classify.codes import categories_by_name, judge_code
+from outlast.classify.codes import judge_code, parse_names
 from outlast.classify.libraries.grpc import read_call
 from outlast.classify.libraries.httplib2 import read_answer
 from outlast.classify.libraries.library import Found, Library, read_attached_response, wrapped
@@ -21,26 +21,19 @@ from outlast.classify.safe_access import (
 )
 from outlast.failure import Category, Evidence, Origin
 
-REASONS = rpc_status.RPC_REASONS | categories_by_name(
-    {
-        Category.RATE_LIMIT: (
-            "rateLimitExceeded userRateLimitExceeded rateLimitExceededUnreg userRateLimitExceededUnreg servingLimitExceeded "
-            "concurrentLimitExceeded jobRateLimitExceeded sharingRateLimitExceeded limitExceeded"
-        ),
-        Category.QUOTA_EXHAUSTED: (
-            "quotaExceeded dailyLimitExceeded dailyLimitExceededUnreg variableTermLimitExceeded storageQuotaExceeded "
-            "uploadLimitExceeded billingNotEnabled insufficientQuota"
-        ),
-        Category.API_TEMPORARY: "backendError internalError jobBackendError jobInternalError tableUnavailable transientError",
-        Category.AUTHENTICATION: "keyInvalid keyExpired authError accessDenied expired ipRefererBlocked refererBlocked accountDeleted",
-        Category.CONFIGURATION: "accessNotConfigured sslRequired",
-        Category.NOT_FOUND: "commentsDisabled notFound videoNotFound channelNotFound playlistNotFound deleted",
-        Category.INVALID_PARAMETERS: (
-            "invalid invalidParameter invalidQuery conditionNotMet duplicate conflict resourcesExceeded "
-            "responseTooLarge processingFailure videoRatingDisabled"
-        ),
-    }
-)
+REASONS = rpc_status.RPC_REASONS | parse_names("""
+    rate_limit: rateLimitExceeded userRateLimitExceeded rateLimitExceededUnreg userRateLimitExceededUnreg
+      servingLimitExceeded concurrentLimitExceeded jobRateLimitExceeded sharingRateLimitExceeded limitExceeded
+    quota_exhausted: quotaExceeded dailyLimitExceeded dailyLimitExceededUnreg variableTermLimitExceeded
+      storageQuotaExceeded uploadLimitExceeded billingNotEnabled insufficientQuota
+    api_temporary: backendError internalError jobBackendError jobInternalError tableUnavailable transientError
+    authentication: keyInvalid keyExpired authError accessDenied expired ipRefererBlocked refererBlocked
+      accountDeleted
+    configuration: accessNotConfigured sslRequired
+    not_found: commentsDisabled notFound videoNotFound channelNotFound playlistNotFound deleted
+    invalid_parameters: invalid invalidParameter invalidQuery conditionNotMet duplicate conflict resourcesExceeded
+      responseTooLarge processingFailure videoRatingDisabled
+""")
 """Category by the reason in a response; 'badRequest', 'forbidden' and the like only repeat the status."""
 
 _LIMITS = frozenset({Category.RATE_LIMIT, Category.QUOTA_EXHAUSTED})

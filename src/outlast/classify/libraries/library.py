@@ -1,6 +1,5 @@
 """The description of a foreign library's exceptions."""
 
-from outlast.classify.codes import categories_by_name
 from outlast.classify.safe_access import read_response, safe_error, safe_getattr
 from outlast.failure import Category, Evidence, Origin
 
@@ -86,7 +85,7 @@ class Library:
 
     def entries(self) -> dict[str, ExceptionEntry]:
         """Return the description of each class, by name."""
-        categories = categories_by_name(self.categories)
+        categories = {name: category for category, names in self.categories.items() for name in names.split()}
         says_nothing = self.says_nothing.split()
         return {
             name: ExceptionEntry(

@@ -7,10 +7,14 @@ from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_getattr, safe_int
 from outlast.failure import Category, Evidence, Origin
 
-REPLIES = parse_numbers(
-    "api_temporary: 421 450-452 454 455; quota_exhausted: 552; authentication: 432 530 534 535 538; access_denied: 554; "
-    "not_found: 550 551 556; invalid_parameters: 500-504 523 553 555"
-)
+REPLIES = parse_numbers("""
+    api_temporary: 421 450-452 454 455
+    quota_exhausted: 552
+    authentication: 432 530 534 535 538
+    access_denied: 554
+    not_found: 550 551 556
+    invalid_parameters: 500-504 523 553 555
+""")
 """Category by SMTP reply code; another 4xx is temporary, another 5xx an invalid request."""
 
 

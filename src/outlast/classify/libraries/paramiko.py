@@ -5,10 +5,12 @@ from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_getattr, safe_int, text_of
 from outlast.failure import Category, Evidence, Origin
 
-CHANNEL = parse_named_numbers(
-    "access_denied: 1:ADMINISTRATIVELY_PROHIBITED; network: 2:CONNECT_FAILED; configuration: 3:UNKNOWN_CHANNEL_TYPE; "
-    "api_temporary: 4:RESOURCE_SHORTAGE"
-)
+CHANNEL = parse_named_numbers("""
+    access_denied: 1:ADMINISTRATIVELY_PROHIBITED
+    network: 2:CONNECT_FAILED
+    configuration: 3:UNKNOWN_CHANNEL_TYPE
+    api_temporary: 4:RESOURCE_SHORTAGE
+""")
 """Name and category by a server's reason for refusing a channel."""
 
 # SSHException alone means nothing; these are its texts.

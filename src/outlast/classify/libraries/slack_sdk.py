@@ -1,6 +1,6 @@
 """slack_sdk: the error code of Slack's response, with its status and Retry-After."""
 
-from outlast.classify.codes import categories_by_name
+from outlast.classify.codes import parse_names
 from outlast.classify.libraries.library import Found, Library, wrapped
 from outlast.classify.safe_access import read_headers, safe_getattr, safe_item, status_of, text_of
 from outlast.classify.statuses import category_of_status
@@ -9,24 +9,20 @@ from outlast.failure import Category, Evidence, Origin
 _C = Category
 _CODE_LIMIT = 100
 
-CODES = categories_by_name(
-    {
-        _C.RATE_LIMIT: "ratelimited rate_limited rate_limit message_limit_exceeded",
-        _C.API_TEMPORARY: (
-            "internal_error internal_server_error fatal_error service_unavailable request_timeout team_added_to_org "
-            "rollup_error accesslimited external_channel_migrating no_response"
-        ),
-        _C.AUTHENTICATION: (
-            "invalid_auth not_authed token_revoked token_expired account_inactive access_denied missing_scope no_permission "
-            "not_allowed_token_type ekm_access_denied enterprise_is_restricted team_access_not_granted two_factor_setup_required "
-            "org_login_required invalid_client_id bad_client_secret invalid_refresh_token user_is_restricted user_is_bot "
-            "invalid_code app_missing_action_url not_allowed restricted_action"
-        ),
-        _C.NOT_FOUND: "is_archived message_not_found thread_not_found no_service action_prohibited no_team no_active_hooks file_deleted",
-        _C.QUOTA_EXHAUSTED: "storage_limit_reached over_pagination_limit limit_reached team_quota_exceeded",
-        _C.CONFIGURATION: "unknown_method method_deprecated deprecated_endpoint posting_to_general_channel_denied invalid_app_id",
-    }
-)
+CODES = parse_names("""
+    rate_limit: ratelimited rate_limited rate_limit message_limit_exceeded
+    api_temporary: internal_error internal_server_error fatal_error service_unavailable request_timeout
+      team_added_to_org rollup_error accesslimited external_channel_migrating no_response
+    authentication: invalid_auth not_authed token_revoked token_expired account_inactive access_denied missing_scope
+      no_permission not_allowed_token_type ekm_access_denied enterprise_is_restricted team_access_not_granted
+      two_factor_setup_required org_login_required invalid_client_id bad_client_secret invalid_refresh_token
+      user_is_restricted user_is_bot invalid_code app_missing_action_url not_allowed restricted_action
+    not_found: is_archived message_not_found thread_not_found no_service action_prohibited no_team no_active_hooks
+      file_deleted
+    quota_exhausted: storage_limit_reached over_pagination_limit limit_reached team_quota_exceeded
+    configuration: unknown_method method_deprecated deprecated_endpoint posting_to_general_channel_denied
+      invalid_app_id
+""")
 """Category by Slack's error code. Other codes, except ``…_not_found``, mean that the request is not valid."""
 
 

@@ -8,13 +8,17 @@ from outlast.failure import Category, Evidence, Origin
 _PRIMARY = 0xFF  # the low byte of an extended result code
 _GENERAL = "SQLITE_ERROR"
 
-RESULT_CODES = parse_named_numbers(
-    "database_busy: 4:SQLITE_ABORT 5:SQLITE_BUSY 6:SQLITE_LOCKED 15:SQLITE_PROTOCOL 17:SQLITE_SCHEMA; system: "
-    "7:SQLITE_NOMEM 10:SQLITE_IOERR 13:SQLITE_FULL 22:SQLITE_NOLFS; access_denied: 3:SQLITE_PERM; authentication: "
-    "23:SQLITE_AUTH; configuration: 8:SQLITE_READONLY 14:SQLITE_CANTOPEN; integrity: 11:SQLITE_CORRUPT "
-    "19:SQLITE_CONSTRAINT 20:SQLITE_MISMATCH 26:SQLITE_NOTADB; data: 18:SQLITE_TOOBIG; invalid_parameters: "
-    "21:SQLITE_MISUSE 25:SQLITE_RANGE; unknown: 2:SQLITE_INTERNAL 9:SQLITE_INTERRUPT"
-)
+RESULT_CODES = parse_named_numbers("""
+    database_busy: 4:SQLITE_ABORT 5:SQLITE_BUSY 6:SQLITE_LOCKED 15:SQLITE_PROTOCOL 17:SQLITE_SCHEMA
+    system: 7:SQLITE_NOMEM 10:SQLITE_IOERR 13:SQLITE_FULL 22:SQLITE_NOLFS
+    access_denied: 3:SQLITE_PERM
+    authentication: 23:SQLITE_AUTH
+    configuration: 8:SQLITE_READONLY 14:SQLITE_CANTOPEN
+    integrity: 11:SQLITE_CORRUPT 19:SQLITE_CONSTRAINT 20:SQLITE_MISMATCH 26:SQLITE_NOTADB
+    data: 18:SQLITE_TOOBIG
+    invalid_parameters: 21:SQLITE_MISUSE 25:SQLITE_RANGE
+    unknown: 2:SQLITE_INTERNAL 9:SQLITE_INTERRUPT
+""")
 """Name and category by primary result code; for the general one the text decides."""
 
 

@@ -1,6 +1,6 @@
 """stripe: a status, an error code and a decline code, and a header that says whether to retry."""
 
-from outlast.classify.codes import categories_by_name
+from outlast.classify.codes import parse_names
 from outlast.classify.libraries.library import Found, Library, wrapped
 from outlast.classify.safe_access import (
     header_of,
@@ -14,21 +14,15 @@ from outlast.failure import Category, Evidence, Origin
 
 _C = Category
 
-CODES = categories_by_name(
-    {
-        _C.RATE_LIMIT: "rate_limit",
-        _C.API_TEMPORARY: (
-            "lock_timeout idempotency_key_in_use processing_error issuer_not_available try_again_later "
-            "reenter_transaction approve_with_id"
-        ),
-        _C.NOT_FOUND: "resource_missing no_such_resource",
-        _C.AUTHENTICATION: (
-            "api_key_expired platform_api_key_expired account_invalid secret_key_required invalid_client "
-            "account_closed testmode_charges_only livemode_mismatch"
-        ),
-        _C.QUOTA_EXHAUSTED: "balance_insufficient quota_exceeded",
-    }
-)
+CODES = parse_names("""
+    rate_limit: rate_limit
+    api_temporary: lock_timeout idempotency_key_in_use processing_error issuer_not_available try_again_later
+      reenter_transaction approve_with_id
+    not_found: resource_missing no_such_resource
+    authentication: api_key_expired platform_api_key_expired account_invalid secret_key_required invalid_client
+      account_closed testmode_charges_only livemode_mismatch
+    quota_exhausted: balance_insufficient quota_exceeded
+""")
 """Category by error code and by decline code; a card declined for any other reason stays declined."""
 
 
