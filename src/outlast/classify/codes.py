@@ -268,13 +268,8 @@ def read_connection_errno(error: BaseException) -> Evidence | None:
 
 def read_proxy_status(error: BaseException, before: str) -> Evidence | None:
     """Return the HTTP status of a proxy that refused a tunnel; it is only in the text, after the words `before`."""
-    text = text_of(error)
-    if not text.startswith(before):
-        return None
-    digits = text[len(before) :].partition(" ")[0]
-    if len(digits) != 3 or digits[0] not in "45" or not (digits.isascii() and digits.isdigit()):
-        return None
-    return Evidence(origin=Origin.HTTP, http_status=int(digits))
+    found = re.match(before + r"([45][0-9]{2})(?: |\Z)", text_of(error))
+    return Evidence(origin=Origin.HTTP, http_status=int(found[1])) if found else None
 
 
 def _judge_body(evidence: Evidence) -> tuple[Category, str] | None:

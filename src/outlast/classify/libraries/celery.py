@@ -1,17 +1,14 @@
 """Celery, kombu and billiard: the outcome of a task, or the wrapped error of the broker, the backend or the transport."""
 
 from outlast.classify.libraries.library import Found, Library, wrapped
+from outlast.classify.retry_after import wait_seconds
 from outlast.classify.safe_access import safe_getattr, status_of
 from outlast.failure import Category, Evidence, Origin
 
-_LONGEST_WAIT = 1e9
-
 
 def read_retry(error: object) -> Found:
-    """A request to retry the task, after `when` seconds if that is a number."""
-    when = safe_getattr(error, "when")
-    known = isinstance(when, int | float) and not isinstance(when, bool) and 0 <= when < _LONGEST_WAIT
-    return Evidence(category=Category.API_TEMPORARY, retry_after=float(when) if known else None)  # type: ignore[arg-type]  # a number, as checked above
+    """A request to retry the task, after `when`, in seconds or as a time."""
+    return Evidence(category=Category.API_TEMPORARY, retry_after=wait_seconds(safe_getattr(error, "when")))
 
 
 def read_reject(error: object) -> Found:

@@ -3,7 +3,7 @@
 from outlast.classify.codes import parse_names
 from outlast.classify.libraries.library import Found, Library
 from outlast.classify.quota import quota_is_exhausted
-from outlast.classify.safe_access import header_of, read_response, safe_error, safe_getattr, safe_str, text_of
+from outlast.classify.safe_access import read_response, safe_error, safe_getattr, safe_str, text_of
 from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
 
@@ -55,15 +55,7 @@ def read_answer(error: object) -> Found:
         category = _C.API_TEMPORARY
     if quota_is_exhausted(text_of(error)):
         category = _C.QUOTA_EXHAUSTED
-    return evidence.replace(code=code or kind, category=category, retryable=_should_retry(response, category))
-
-
-def _should_retry(response: object, category: Category | None) -> bool | None:
-    """Return whether the server says that a retry helps, or None; ignored for an exhausted quota."""
-    value = header_of(safe_getattr(response, "headers"), "x-should-retry")
-    if value == "true" and category is not _C.QUOTA_EXHAUSTED:
-        return True
-    return False if value == "false" else None
+    return evidence.replace(code=code or kind, category=category)
 
 
 def read_cause(error: object) -> Found:

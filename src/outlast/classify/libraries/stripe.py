@@ -3,7 +3,6 @@
 from outlast.classify.codes import parse_names
 from outlast.classify.libraries.library import Found, Library, wrapped
 from outlast.classify.safe_access import (
-    header_of,
     read_headers,
     safe_getattr,
     safe_item,
@@ -28,7 +27,6 @@ CODES = parse_names("""
 
 def read_answer(error: object) -> Found:
     """Code, decline code, status and the `Stripe-Should-Retry` header."""
-    headers = safe_getattr(error, "headers")
     body = safe_getattr(error, "json_body")
     code = safe_str(error, "code") or _text(body, "code")
     decline = _text(body, "decline_code")
@@ -39,10 +37,9 @@ def read_answer(error: object) -> Found:
     return Evidence(
         origin=Origin.HTTP,
         http_status=status,
-        headers=read_headers(headers),
+        headers=read_headers(safe_getattr(error, "headers")),
         code=decline or code,
         category=category,
-        retryable={"true": True, "false": False}.get(header_of(headers, "stripe-should-retry") or ""),
         credentials_sent=True,
     )
 
