@@ -24,7 +24,7 @@ import outlast
 from corpus.case import caught
 from corpus.cases_language_models import _anthropic_body, _ask_anthropic, _ask_openai, _openai_body
 from doc_pages import DOCS, FENCE
-from outlast.classify.kafka_errors import BROKER_ERRORS
+from outlast.classify.libraries.kafka import BROKER_ERRORS
 from servers.faults import FaultServer
 from servers.s3 import s3_client
 from servers.s3_stub import error_document

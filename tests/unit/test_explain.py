@@ -100,6 +100,11 @@ def _error(name, *arguments, base=Exception, **attributes):
             id="a reason in the body",
         ),
         pytest.param(
+            _error("acme.Error", "no exchange rate limits are set on the Acme Report Server error page"),
+            ["because   nothing matched"],
+            id="a loose phrase",
+        ),
+        pytest.param(
             _error("acme.ApiError", "x", response_code=503), ["because   attribute: http 503"], id="an attribute"
         ),
         pytest.param(

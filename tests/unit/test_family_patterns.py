@@ -14,7 +14,7 @@ import pytest
 
 import outlast.classify
 from outlast import Category as C
-from outlast.classify import heuristics, vendor_codes
+from outlast.classify import codes, heuristics, vendor_codes
 from outlast.classify import rpc_status as rpc
 from outlast.classify.libraries import urllib3
 
@@ -598,6 +598,11 @@ FUNCTIONS: dict[str, tuple[Callable[[str], object], str, str]] = {
         heuristics.stands_for_status,
         "InternalServerError | RateLimitExceeded | BadGatewayException",
         "SQLServerError | RateError | GatewayNotFound",
+    ),
+    "codes.read_proxy_status": (
+        lambda text: codes.read_proxy_status(OSError(text), "Tunnel connection failed: "),
+        "Tunnel connection failed: 503 Service Unavailable | Tunnel connection failed: 407",
+        "Tunnel connection failed: 200 OK | Tunnel connection failed: 5031 | Tunnel connection failed: refused",
     ),
     "libraries.urllib3.read_response_error": (
         lambda text: getattr(urllib3.read_response_error(ValueError(text)), "http_status", None),

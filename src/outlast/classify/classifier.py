@@ -24,12 +24,11 @@ from outlast import clock, errors
 from outlast.classify import heuristics, safe_access, texts, vendor_codes
 from outlast.classify.chain import causes_of, context_of, leaves_of, links_of
 from outlast.classify.codes import judge_evidence, name_of_errno
-from outlast.classify.exception_info import ExceptionInfo, exception_info
+from outlast.classify.exception_info import ExceptionInfo
 from outlast.classify.quota import quota_is_exhausted
 from outlast.classify.retry_after import (
     excess_in_text,
     hint_in_text,
-    hint_of_causes,
     rate_limit_hint,
     stated_retry,
     wait_seconds,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from outlast.classify.libraries.library import Reader
+    from outlast.classify.retry_after import RetryHint
     from outlast.classify.rules import Rule
     from outlast.clock import WallClock
 
@@ -88,6 +88,8 @@ class Reading:
         stated, headers = self.evidence.retryable, self.evidence.headers
         if stated is None and headers:
             stated = stated_retry(headers)
+            if self.category is Category.QUOTA_EXHAUSTED:  # it does not come back within a retry
+                stated = None
         return self.category in RETRYABLE if stated is None else stated
 
     def __repr__(self) -> str:
@@ -424,19 +426,23 @@ class Classifier:
     def _info_of(self, kind: type) -> ExceptionInfo:
         info = self._infos.get(kind)
         if info is None:
-            info, cacheable = exception_info(kind)
-            if cacheable:
+            info = ExceptionInfo(kind)
+            if info.cacheable:
                 if len(self._infos) >= _CACHE_LIMIT:
                     self._infos.clear()
                 self._infos[kind] = info
         return info
 
-    def _shown_by_causes(self, error: "Any") -> "Iterator[tuple[str, Evidence]]":
-        """Yield the words and the evidence of each cause."""
+    def _hint_of_causes(self, error: "Any", *, limited: bool) -> "RetryHint | None":
+        """Return the wait in the headers or the words of the first cause that has one, or None."""
         for cause in causes_of(error):
             found = _read_safely(self._info_of(type(cause)).read, cause)
             shown = found if isinstance(found, Evidence) else heuristics.evidence_in(cause)
-            yield words_of(cause, shown), shown
+            hint = rate_limit_hint(shown.headers, limited=limited, now=self._now) if shown.headers else None
+            hint = hint or hint_in_text(words_of(cause, shown), now=self._now)
+            if hint is not None:
+                return hint
+        return None
 
     def _failure(self, subject: BaseException | Evidence, reading: Reading) -> Failure:
         if reading.category is Category.RATE_LIMIT:
@@ -451,7 +457,7 @@ class Classifier:
             if hint is None and in_words:
                 hint = hint_in_text(words_of(subject, evidence), now=self._now)
                 if hint is None and safe_getattr(subject, "__cause__") is not None:
-                    hint = hint_of_causes(self._shown_by_causes(subject), limited=limited, now=self._now)
+                    hint = self._hint_of_causes(subject, limited=limited)
             if hint is not None:
                 retry_after, capped = hint.seconds, hint.capped
         return Failure.with_lazy_texts(

@@ -9,12 +9,38 @@ from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 
-def categories_by_name(names: "Mapping[Category, str]") -> dict[str, Category]:
-    """Return the category by name, from the names of each category, separated by spaces."""
-    return {name: category for category, each in names.items() for name in each.split()}
+def parse_names(table: str) -> dict[str, Category]:
+    """Return the category by name, from a table of names after their category: ``network: A B; data: C``.
+
+    A line may end with a comment, after ``#``.
+    """
+    found: dict[str, Category] = {}
+    category = Category.UNKNOWN
+    for line in table.splitlines():
+        for word in line.partition("#")[0].split():
+            if word.endswith(":"):
+                category = Category(word[:-1])
+            else:
+                found[word.rstrip(";")] = category
+    return found
+
+
+def parse_numbers(table: str) -> dict[int, Category]:
+    """Return the category by number, from a table such as ``network: 5-7 12; data: 61``."""
+    found: dict[int, Category] = {}
+    for each, category in parse_names(table).items():
+        first, _, last = each.partition("-") if each[0] != "-" else (each, "", "")
+        found.update(dict.fromkeys(range(int(first), int(last or first) + 1), category))
+    return found
+
+
+def parse_named_numbers(table: str) -> dict[int, tuple[str, Category]]:
+    """Return name and category by number, from a table such as ``network: 5:BUSY 12:LOST; data: 61:BROKEN``."""
+    pairs = ((each.partition(":"), category) for each, category in parse_names(table).items())
+    return {int(number): (name, category) for (number, _, name), category in pairs}
 
 
 def judge_words(text: str, patterns: "Iterable[tuple[str, Category]]") -> Category | None:
@@ -28,29 +54,20 @@ def read_words(text: str, patterns: "Iterable[tuple[str, Category]]") -> Evidenc
     return Evidence(category=category) if category else None
 
 
-ERRNOS = categories_by_name(
-    {
-        Category.NETWORK: (
-            "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENETRESET "
-            "ENOTCONN ESHUTDOWN EADDRNOTAVAIL EALREADY EINPROGRESS EAGAIN EWOULDBLOCK EINTR EISCONN ENONET "
-            "EPROTO ECOMM EREMOTEIO ETIME ENOLINK ESTALE"
-        ),
-        Category.SYSTEM: (
-            "ENOSPC EDQUOT ENOMEM EMFILE ENFILE EIO ENOBUFS EROFS EBUSY ETXTBSY ENOLCK EDEADLK EUSERS ENOSR ENXIO ENODEV"
-        ),
-        Category.NOT_FOUND: "ENOENT ESRCH ENODATA",
-        Category.ACCESS_DENIED: "EACCES EPERM",
-        Category.INVALID_PARAMETERS: (
-            "EINVAL EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG ELOOP EXDEV EFBIG ESPIPE EDOM ERANGE EILSEQ E2BIG EMSGSIZE "
-            "EDESTADDRREQ EOVERFLOW EMLINK"
-        ),
-        Category.CONFIGURATION: (
-            "EADDRINUSE ENOSYS EOPNOTSUPP ENOTSUP EAFNOSUPPORT EPROTONOSUPPORT EPFNOSUPPORT EPROTOTYPE ENOPROTOOPT ESOCKTNOSUPPORT "
-            "ENOEXEC ELIBACC ELIBBAD"
-        ),
-        Category.AUTHENTICATION: "EKEYEXPIRED EKEYREJECTED EKEYREVOKED ENOKEY",
-    }
-)
+ERRNOS = parse_names("""
+    network: ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN
+      ENETRESET ENOTCONN ESHUTDOWN EADDRNOTAVAIL EALREADY EINPROGRESS EAGAIN EWOULDBLOCK EINTR EISCONN ENONET EPROTO
+      ECOMM EREMOTEIO ETIME ENOLINK ESTALE
+    system: ENOSPC EDQUOT ENOMEM EMFILE ENFILE EIO ENOBUFS EROFS EBUSY ETXTBSY ENOLCK EDEADLK EUSERS ENOSR ENXIO
+      ENODEV
+    not_found: ENOENT ESRCH ENODATA
+    access_denied: EACCES EPERM
+    invalid_parameters: EINVAL EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG ELOOP EXDEV EFBIG ESPIPE EDOM ERANGE
+      EILSEQ E2BIG EMSGSIZE EDESTADDRREQ EOVERFLOW EMLINK
+    configuration: EADDRINUSE ENOSYS EOPNOTSUPP ENOTSUP EAFNOSUPPORT EPROTONOSUPPORT EPFNOSUPPORT EPROTOTYPE
+      ENOPROTOOPT ESOCKTNOSUPPORT ENOEXEC ELIBACC ELIBBAD
+    authentication: EKEYEXPIRED EKEYREJECTED EKEYREVOKED ENOKEY
+""")
 """Category by errno name; the numbers differ between systems, the names do not."""
 
 _FILE_ERRNOS = frozenset(
@@ -72,69 +89,53 @@ def origin_of_errno(name: str) -> Origin:
     return Origin.NETWORK if ERRNOS.get(name) is Category.NETWORK else Origin.PROGRAM
 
 
-CODES = categories_by_name(
-    {
-        Category.RATE_LIMIT: (
-            "SlowDown Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
-            "TooManyRequestsException TooManyRequests ProvisionedThroughputExceededException RequestLimitExceeded "
-            "BandwidthLimitExceeded EC2ThrottledException PriorRequestNotComplete TransactionInProgressException "
-            "rateLimitExceeded userRateLimitExceeded rate_limit_exceeded rate_limit_error ratelimited concurrentLimitExceeded "
-            "LimitExceededException ThrottlingError Throttled ProvisionedThroughputExceeded OverLimit "
-            "TooManyInvalidationsInProgress"
-        ),
-        Category.API_TEMPORARY: (
-            "InternalError InternalFailure InternalServerError ServiceUnavailable ServiceUnavailableException "
-            "ServiceFailure ConditionalRequestConflict RequestTimeout RequestTimeoutException RequestTimedOut OperationAborted BadGateway "
-            "IDPCommunicationError backendError overloaded_error server_error InternalServerException InternalServiceError "
-            "QueueDeletedRecently PurgeQueueInProgress ConcurrentModificationException ConcurrentUpdateException "
-            "OperationAbortedException ResourceNotReadyException KMSInternal KMSInternalException DependencyTimeout "
-            "DependencyTimeoutException"
-        ),
-        Category.DATABASE_BUSY: "TransactionConflict TransactionConflictException ReplicatedWriteConflictException",
-        Category.INTEGRITY: "DuplicateItem DuplicateItemException",
-        Category.AUTHENTICATION: (
-            "AccessDenied AccessDeniedException InvalidAccessKeyId SignatureDoesNotMatch ExpiredToken ExpiredTokenException "
-            "InvalidToken TokenRefreshRequired UnrecognizedClientException InvalidClientTokenId AuthFailure "
-            "MissingAuthenticationToken MissingSecurityHeader IncompleteSignature InvalidSignatureException "
-            "NotSignedUp OptInRequired AllAccessDisabled AccountProblem InvalidPayer UnauthorizedOperation UnauthorizedAccess "
-            "Unauthorized RequestExpired invalid_api_key invalid_grant authError MissingAuthenticationTokenException "
-            "IncompleteSignatureException InvalidIdentityToken IDPRejectedClaim AuthorizationError InvalidSecurity "
-            "KMSOptInRequired AccountSendingPaused AccountSendingPausedException AccountSuspendedException "
-            "SendingPausedException"
-        ),
-        Category.NOT_FOUND: (
-            "NoSuchKey NoSuchBucket NoSuchUpload NoSuchVersion NoSuchLifecycleConfiguration NoSuchBucketPolicy NoSuchEntity "
-            "NoSuchTagSet NoSuchWebsiteConfiguration NoSuchCORSConfiguration NotFound NotFoundException "
-            "ResourceNotFoundException ObjectNotInActiveTierError notFound videoNotFound NonExistentQueue EndpointDisabled "
-            "EndpointDisabledException TrimmedDataAccessException"
-        ),
-        Category.QUOTA_EXHAUSTED: (
-            "ServiceQuotaExceededException QuotaExceeded quotaExceeded dailyLimitExceeded insufficient_quota TooManyBuckets "
-            "billing_hard_limit_reached CodeStorageExceededException LimitExceeded TopicLimitExceeded "
-            "SubscriptionLimitExceeded FilterPolicyLimitExceeded"
-        ),
-        Category.CONFIGURATION: (
-            "PermanentRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException InvalidLocationConstraint "
-            "RequestTimeTooSkewed InvalidBucketName NoSuchConfiguration accessNotConfigured RegionDisabledException "
-            "MailFromDomainNotVerified MailFromDomainNotVerifiedException ConfigurationSetSendingPaused "
-            "ConfigurationSetSendingPausedException PlatformApplicationDisabled KMSDisabled KMSDisabledException "
-            "KMSInvalidState KMSInvalidStateException"
-        ),
-        Category.DATA: "BadDigest XAmzContentSHA256Mismatch XAmzContentChecksumMismatch InvalidObjectState",
-        Category.INVALID_PARAMETERS: (
-            "InvalidArgument InvalidRequest InvalidRange InvalidDigest InvalidPart InvalidPartOrder InvalidPolicyDocument "
-            "InvalidTag InvalidURI InvalidStorageClass InvalidParameterValue InvalidParameterCombination InvalidParameter "
-            "MissingParameter ValidationException ValidationError MalformedXML MalformedPolicy MalformedPOSTRequest "
-            "MalformedQueryString EntityTooLarge EntityTooSmall KeyTooLongError MaxMessageLengthExceeded MethodNotAllowed "
-            "MissingContentLength MissingRequestBodyError MetadataTooLarge PreconditionFailed "
-            "ConditionalCheckFailedException BucketAlreadyExists BucketAlreadyOwnedByYou BucketNotEmpty NotImplemented "
-            "UnexpectedContent EntityAlreadyExists ResourceInUseException ResourceConflictException ConditionalCheckFailed "
-            "ItemCollectionSizeLimitExceeded ItemCollectionSizeLimitExceededException IdempotentParameterMismatchException "
-            "MessageRejected ReceiptHandleIsInvalid MessageNotInflight QueueNameExists ExpiredIteratorException "
-            "SerializationException UnknownOperationException InvalidAction OptedOut"
-        ),
-    }
-)
+CODES = parse_names("""
+    rate_limit: SlowDown Throttling ThrottlingException ThrottledException RequestThrottled
+      RequestThrottledException TooManyRequestsException TooManyRequests ProvisionedThroughputExceededException
+      RequestLimitExceeded BandwidthLimitExceeded EC2ThrottledException PriorRequestNotComplete
+      TransactionInProgressException rateLimitExceeded userRateLimitExceeded rate_limit_exceeded rate_limit_error
+      ratelimited concurrentLimitExceeded LimitExceededException ThrottlingError Throttled
+      ProvisionedThroughputExceeded OverLimit TooManyInvalidationsInProgress
+    api_temporary: InternalError InternalFailure InternalServerError ServiceUnavailable ServiceUnavailableException
+      ServiceFailure ConditionalRequestConflict RequestTimeout RequestTimeoutException RequestTimedOut
+      OperationAborted BadGateway IDPCommunicationError backendError overloaded_error server_error
+      InternalServerException InternalServiceError QueueDeletedRecently PurgeQueueInProgress
+      ConcurrentModificationException ConcurrentUpdateException OperationAbortedException ResourceNotReadyException
+      KMSInternal KMSInternalException DependencyTimeout DependencyTimeoutException
+    database_busy: TransactionConflict TransactionConflictException ReplicatedWriteConflictException
+    integrity: DuplicateItem DuplicateItemException
+    authentication: AccessDenied AccessDeniedException InvalidAccessKeyId SignatureDoesNotMatch ExpiredToken
+      ExpiredTokenException InvalidToken TokenRefreshRequired UnrecognizedClientException InvalidClientTokenId
+      AuthFailure MissingAuthenticationToken MissingSecurityHeader IncompleteSignature InvalidSignatureException
+      NotSignedUp OptInRequired AllAccessDisabled AccountProblem InvalidPayer UnauthorizedOperation UnauthorizedAccess
+      Unauthorized RequestExpired invalid_api_key invalid_grant authError MissingAuthenticationTokenException
+      IncompleteSignatureException InvalidIdentityToken IDPRejectedClaim AuthorizationError InvalidSecurity
+      KMSOptInRequired AccountSendingPaused AccountSendingPausedException AccountSuspendedException
+      SendingPausedException
+    not_found: NoSuchKey NoSuchBucket NoSuchUpload NoSuchVersion NoSuchLifecycleConfiguration NoSuchBucketPolicy
+      NoSuchEntity NoSuchTagSet NoSuchWebsiteConfiguration NoSuchCORSConfiguration NotFound NotFoundException
+      ResourceNotFoundException ObjectNotInActiveTierError notFound videoNotFound NonExistentQueue EndpointDisabled
+      EndpointDisabledException TrimmedDataAccessException
+    quota_exhausted: ServiceQuotaExceededException QuotaExceeded quotaExceeded dailyLimitExceeded insufficient_quota
+      TooManyBuckets billing_hard_limit_reached CodeStorageExceededException LimitExceeded TopicLimitExceeded
+      SubscriptionLimitExceeded FilterPolicyLimitExceeded
+    configuration: PermanentRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException
+      InvalidLocationConstraint RequestTimeTooSkewed InvalidBucketName NoSuchConfiguration accessNotConfigured
+      RegionDisabledException MailFromDomainNotVerified MailFromDomainNotVerifiedException
+      ConfigurationSetSendingPaused ConfigurationSetSendingPausedException PlatformApplicationDisabled KMSDisabled
+      KMSDisabledException KMSInvalidState KMSInvalidStateException
+    data: BadDigest XAmzContentSHA256Mismatch XAmzContentChecksumMismatch InvalidObjectState
+    invalid_parameters: InvalidArgument InvalidRequest InvalidRange InvalidDigest InvalidPart InvalidPartOrder
+      InvalidPolicyDocument InvalidTag InvalidURI InvalidStorageClass InvalidParameterValue
+      InvalidParameterCombination InvalidParameter MissingParameter ValidationException ValidationError MalformedXML
+      MalformedPolicy MalformedPOSTRequest MalformedQueryString EntityTooLarge EntityTooSmall KeyTooLongError
+      MaxMessageLengthExceeded MethodNotAllowed MissingContentLength MissingRequestBodyError MetadataTooLarge
+      PreconditionFailed ConditionalCheckFailedException BucketAlreadyExists BucketAlreadyOwnedByYou BucketNotEmpty
+      NotImplemented UnexpectedContent EntityAlreadyExists ResourceInUseException ResourceConflictException
+      ConditionalCheckFailed ItemCollectionSizeLimitExceeded ItemCollectionSizeLimitExceededException
+      IdempotentParameterMismatchException MessageRejected ReceiptHandleIsInvalid MessageNotInflight QueueNameExists
+      ExpiredIteratorException SerializationException UnknownOperationException InvalidAction OptedOut
+""")
 """Category by API error code."""
 
 _LONGEST_CODE = 100
@@ -267,13 +268,8 @@ def read_connection_errno(error: BaseException) -> Evidence | None:
 
 def read_proxy_status(error: BaseException, before: str) -> Evidence | None:
     """Return the HTTP status of a proxy that refused a tunnel; it is only in the text, after the words `before`."""
-    text = text_of(error)
-    if not text.startswith(before):
-        return None
-    digits = text[len(before) :].partition(" ")[0]
-    if len(digits) != 3 or digits[0] not in "45" or not (digits.isascii() and digits.isdigit()):
-        return None
-    return Evidence(origin=Origin.HTTP, http_status=int(digits))
+    found = re.match(before + r"([45][0-9]{2})(?: |\Z)", text_of(error))
+    return Evidence(origin=Origin.HTTP, http_status=int(found[1])) if found else None
 
 
 def _judge_body(evidence: Evidence) -> tuple[Category, str] | None:

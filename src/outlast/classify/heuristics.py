@@ -7,7 +7,7 @@ that raises or a ``status = "abc"`` changes nothing.
 from enum import Enum
 from os import strerror
 
-from outlast.classify.codes import ERRNOS, categories_by_name, judge_code, judge_evidence, name_of_errno
+from outlast.classify.codes import ERRNOS, judge_code, judge_evidence, name_of_errno, parse_names
 from outlast.classify.data_errors import CLASS_NAMES
 from outlast.classify.libraries import entry_of
 from outlast.classify.reasons import category_of_reason, reason_in, reason_name, text_in
@@ -149,13 +149,11 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
 )
 """Category, parts of which a class name must have one, and a pattern; the permanent categories come first."""
 
-CLASSES = categories_by_name(
-    {
-        Category.DATA: "py7zr.PasswordRequired rarfile.PasswordRequired rarfile.RarWrongPassword pypdf.WrongPasswordError",
-        Category.DATABASE_BUSY: "ZODB.ConflictError",
-        Category.NETWORK: "kazoo.SessionExpiredError neo4j.SessionExpired",
-    }
-)
+CLASSES = parse_names("""
+    data: py7zr.PasswordRequired rarfile.PasswordRequired rarfile.RarWrongPassword pypdf.WrongPasswordError
+    database_busy: ZODB.ConflictError
+    network: kazoo.SessionExpiredError neo4j.SessionExpired
+""")
 """Category by package and name of classes that mean something else than their name does elsewhere."""
 
 

@@ -8,82 +8,61 @@ APIs, so case and punctuation do not count; the name has to match as a whole.
 from enum import Enum
 from itertools import islice
 
-from outlast.classify.codes import categories_by_name, judge_code
+from outlast.classify.codes import judge_code, parse_names
 from outlast.failure import RETRYABLE, Category
 from outlast.patterns import compiled, has_word, word_set
 
 _C = Category
 
-REASONS = categories_by_name(
-    {
-        _C.RATE_LIMIT: (
-            "ratelimit ratelimited ratelimits ratelimitexceeded ratelimiterror ratelimitreached ratelimitederror "
-            "userratelimitexceeded apiratelimitexceeded apilimitreached toomanyrequests toomanyrequestserror throttled "
-            "throttling throttlingerror throttlingexception throttledexception requestthrottled slowdown "
-            "concurrencylimitexceeded concurrentlimitexceeded concurrentrequestslimitexceeded "
-            "toomanyconcurrentrequests floodwait limitexceededpersecond limitexceededperminute"
-        ),
-        _C.QUOTA_EXHAUSTED: (
-            "quotaexceeded quotaexhausted quotaerror insufficientquota overquota resourcequotaexceeded "
-            "storagequotaexceeded dailylimitexceeded dailyquotaexceeded monthlylimitexceeded monthlyquotaexceeded "
-            "usagelimitexceeded usagelimitreached usagecapexceeded usagecapped spendinglimitreached "
-            "spendinglimitexceeded billinghardlimitreached billingnotactive billingerror insufficientfunds "
-            "insufficientcredits insufficientbalance notenoughcredits outofcredits creditsexhausted paymentrequired "
-            "planlimitexceeded planlimitreached accountlimitexceeded"
-        ),
-        _C.AUTHENTICATION: (
-            "unauthorized unauthorised unauthenticated notauthenticated notauthorized notauthed usernotauthorized "
-            "authenticationerror authenticationfailed authenticationfailure authenticationrequired "
-            "authenticationexception autherror authfailed authfailure authrequired invalidauth authorizationerror "
-            "authorizationfailed invalidapikey invalidapikeys apikeyinvalid apikeyexpired missingapikey "
-            "invalidkey invalidaccesskeyid invalidcredentials invalidcredential badcredentials wrongcredentials "
-            "invalidpassword wrongpassword invalidlogin loginfailed loginrequired notloggedin invalidtoken "
-            "tokeninvalid tokenexpired tokenrevoked expiredtoken missingtoken invalidaccesstoken accesstokenexpired "
-            "expiredaccesstoken accesstokenscopeinsufficient invalidsession invalidsessionid sessionexpired "
-            "invalidsignature signaturedoesnotmatch invalidclient invalidgrant unauthorizedclient accessdenied "
-            "interactionrequired consentrequired insufficientscope missingscope insufficientpermissions "
-            "insufficientprivileges permissiondenied permissionerror accountinactive accountsuspended "
-            "accountdisabled userdisabled securityexception"
-        ),
-        _C.ACCESS_DENIED: "forbidden",
-        _C.NOT_FOUND: (
-            "notfound resourcenotfound resourcemissing objectnotfound doesnotexist gone nosuchkey nosuchbucket "
-            "nosuchentity nosuchresource notfounderror"
-        ),
-        _C.INVALID_PARAMETERS: (
-            "badrequest badrequesterror badrequestexception badinput baduserinput invalidrequest invalidrequesterror "
-            "invalidargument invalidarguments invalidparameter invalidparameters invalidparams invalidparametervalue "
-            "invalidinput invalidvalue invalidfield invalidquery missingparameter missingfield parameterinvalid "
-            "parametermissing requiredfieldmissing missingrequiredfield missingrequiredparameter validationerror "
-            "validationfailed validationexception graphqlvalidationfailed graphqlparsefailed syntaxerror usererror "
-            "malformedquery malformedrequest malformedid unprocessable unprocessableentity methodnotallowed conflict "
-            "alreadyexists resourcealreadyexists unsupportedmediatype payloadtoolarge requesttoolarge "
-            "requestentitytoolarge contextlengthexceeded stringabovemaxlength contentpolicyviolation contentfilter "
-            "unsupportedgranttype unsupportedresponsetype invalidscope"
-        ),
-        _C.CONFIGURATION: (
-            "accessnotconfigured servicedisabled apidisabled billingdisabled insecuretransport redirecturimismatch "
-            "invalidredirecturi misconfigured configurationerror"
-        ),
-        _C.INTEGRITY: "uniqueviolation duplicatekey duplicateentry duplicatevalue constraintviolation",
-        _C.DATABASE_BUSY: (
-            "unabletolockrow locktimeout rowlocktimeout deadlock deadlockdetected locknotavailable databaselocked "
-            "databasebusy serializationfailure writeconflict transactionconflict queryqueuefull toomanyconnections"
-        ),
-        _C.SYSTEM: "nospaceleftondevice nospaceleft diskfull outofdisk outofdiskspace outofmemory",
-        _C.API_TEMPORARY: (
-            "serviceunavailable serviceunavailableerror serviceunavailableexception temporarilyunavailable unavailable "
-            "servererror internalservererror internalerror internalfailure internalexception backenderror "
-            "overloaded overloadederror serveroverloaded engineoverloaded serverbusy servicebusy busy temporaryerror "
-            "transienterror tryagain tryagainlater badgateway gatewaytimeout upstreamerror upstreamunavailable "
-            "maintenance undermaintenance plannedmaintenance authorizationpending "
-            "institutiondown institutionnotresponding"
-        ),
-        _C.NETWORK: (
-            "timeout timedout connectionerror connectiontimeout deadlineexceeded networkerror networkconnection"
-        ),
-    }
-)
+REASONS = parse_names("""
+    rate_limit: ratelimit ratelimited ratelimits ratelimitexceeded ratelimiterror ratelimitreached ratelimitederror
+      userratelimitexceeded apiratelimitexceeded apilimitreached toomanyrequests toomanyrequestserror throttled
+      throttling throttlingerror throttlingexception throttledexception requestthrottled slowdown
+      concurrencylimitexceeded concurrentlimitexceeded concurrentrequestslimitexceeded toomanyconcurrentrequests
+      floodwait limitexceededpersecond limitexceededperminute
+    quota_exhausted: quotaexceeded quotaexhausted quotaerror insufficientquota overquota resourcequotaexceeded
+      storagequotaexceeded dailylimitexceeded dailyquotaexceeded monthlylimitexceeded monthlyquotaexceeded
+      usagelimitexceeded usagelimitreached usagecapexceeded usagecapped spendinglimitreached spendinglimitexceeded
+      billinghardlimitreached billingnotactive billingerror insufficientfunds insufficientcredits insufficientbalance
+      notenoughcredits outofcredits creditsexhausted paymentrequired planlimitexceeded planlimitreached
+      accountlimitexceeded
+    authentication: unauthorized unauthorised unauthenticated notauthenticated notauthorized notauthed
+      usernotauthorized authenticationerror authenticationfailed authenticationfailure authenticationrequired
+      authenticationexception autherror authfailed authfailure authrequired invalidauth authorizationerror
+      authorizationfailed invalidapikey invalidapikeys apikeyinvalid apikeyexpired missingapikey invalidkey
+      invalidaccesskeyid invalidcredentials invalidcredential badcredentials wrongcredentials invalidpassword
+      wrongpassword invalidlogin loginfailed loginrequired notloggedin invalidtoken tokeninvalid tokenexpired
+      tokenrevoked expiredtoken missingtoken invalidaccesstoken accesstokenexpired expiredaccesstoken
+      accesstokenscopeinsufficient invalidsession invalidsessionid sessionexpired invalidsignature
+      signaturedoesnotmatch invalidclient invalidgrant unauthorizedclient accessdenied interactionrequired
+      consentrequired insufficientscope missingscope insufficientpermissions insufficientprivileges permissiondenied
+      permissionerror accountinactive accountsuspended accountdisabled userdisabled securityexception
+    access_denied: forbidden
+    not_found: notfound resourcenotfound resourcemissing objectnotfound doesnotexist gone nosuchkey nosuchbucket
+      nosuchentity nosuchresource notfounderror
+    invalid_parameters: badrequest badrequesterror badrequestexception badinput baduserinput invalidrequest
+      invalidrequesterror invalidargument invalidarguments invalidparameter invalidparameters invalidparams
+      invalidparametervalue invalidinput invalidvalue invalidfield invalidquery missingparameter missingfield
+      parameterinvalid parametermissing requiredfieldmissing missingrequiredfield missingrequiredparameter
+      validationerror validationfailed validationexception graphqlvalidationfailed graphqlparsefailed syntaxerror
+      usererror malformedquery malformedrequest malformedid unprocessable unprocessableentity methodnotallowed
+      conflict alreadyexists resourcealreadyexists unsupportedmediatype payloadtoolarge requesttoolarge
+      requestentitytoolarge contextlengthexceeded stringabovemaxlength contentpolicyviolation contentfilter
+      unsupportedgranttype unsupportedresponsetype invalidscope
+    configuration: accessnotconfigured servicedisabled apidisabled billingdisabled insecuretransport
+      redirecturimismatch invalidredirecturi misconfigured configurationerror
+    integrity: uniqueviolation duplicatekey duplicateentry duplicatevalue constraintviolation
+    database_busy: unabletolockrow locktimeout rowlocktimeout deadlock deadlockdetected locknotavailable
+      databaselocked databasebusy serializationfailure writeconflict transactionconflict queryqueuefull
+      toomanyconnections
+    system: nospaceleftondevice nospaceleft diskfull outofdisk outofdiskspace outofmemory
+    api_temporary: serviceunavailable serviceunavailableerror serviceunavailableexception temporarilyunavailable
+      unavailable servererror internalservererror internalerror internalfailure internalexception backenderror
+      overloaded overloadederror serveroverloaded engineoverloaded serverbusy servicebusy busy temporaryerror
+      transienterror tryagain tryagainlater badgateway gatewaytimeout upstreamerror upstreamunavailable maintenance
+      undermaintenance plannedmaintenance authorizationpending institutiondown institutionnotresponding
+    network: timeout timedout connectionerror connectiontimeout deadlineexceeded networkerror networkconnection
+""")
 """Category by reason, in lowercase and without punctuation."""
 
 _ENDINGS = (

@@ -17,7 +17,7 @@ from outlast.patterns import compiled, has_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from outlast.clock import WallClock
     from outlast.failure import Evidence
@@ -360,18 +360,6 @@ def words_of(subject: object, evidence: "Evidence") -> str:
     message = evidence.message or (text_of(subject) if isinstance(subject, BaseException) else "")
     body = "" if message.startswith(evidence.body) else evidence.body  # the same words are not read twice
     return f"{message[: TEXT_LIMIT // 2]} {body}"
-
-
-def hint_of_causes(
-    causes: "Iterable[tuple[str, Evidence]]", *, limited: bool, now: "WallClock" = clock.wall_clock
-) -> RetryHint | None:
-    """Return the wait in the headers or the words of the first cause that has one, or None."""
-    for words, evidence in causes:
-        hint = rate_limit_hint(evidence.headers, limited=limited, now=now) if evidence.headers else None
-        hint = hint or hint_in_text(words, now=now)
-        if hint is not None:
-            return hint
-    return None
 
 
 def excess_in_text(text: str) -> str | None:

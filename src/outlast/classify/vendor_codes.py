@@ -9,7 +9,7 @@ import re
 from importlib import import_module
 from itertools import pairwise
 
-from outlast.classify.codes import categories_by_name, judge_sqlstate, judge_words
+from outlast.classify.codes import judge_sqlstate, judge_words, parse_named_numbers, parse_names, parse_numbers
 from outlast.classify.libraries import entry_of
 from outlast.classify.quota import read_quota
 from outlast.classify.reasons import category_of_reason
@@ -31,23 +31,7 @@ _C = Category
 _CODE_LIMIT = 100
 _ENHANCED_STATUS = r"[245]\.\d{1,3}\.\d{1,3}\b"  # of a mail reply
 
-
-def _names(table: str) -> dict[str, Category]:
-    """Return the category by name, from a table such as ``network: A B; data: C``."""
-    rows = (row.partition(": ") for row in table.split("; "))
-    return categories_by_name({Category(category): names for category, _, names in rows})
-
-
-def _numbers(table: str) -> dict[int, Category]:
-    """Return the category by number, from a table such as ``network: 5-7 12; data: 61``."""
-    found: dict[int, Category] = {}
-    for each, category in _names(table).items():
-        first, _, last = each.partition("-") if each[0] != "-" else (each, "", "")
-        found.update(dict.fromkeys(range(int(first), int(last or first) + 1), category))
-    return found
-
-
-ORACLE = _numbers(
+ORACLE = parse_numbers(
     "database_busy: 18 20 51 54 60 104 1000 1033 1034 1089 1090 1092 1109 1555 2049 2391 4020 4021 4068 8176 8177 "
     "12500 12516 12518-12520 12526-12528 12540 12757 24457 24459 24496 25402 25408 30006; network: 22 28 31 45 603 "
     "609 1012 1041 2396 2399 3111 3113 3114 3122 3135 3136 12152 12153 12157 12170 12203 12525 12535 12537 12541 "
@@ -61,7 +45,7 @@ ORACLE = _numbers(
 )
 """Category by number of an Oracle error (``ORA-00054``)."""
 
-ORACLE_DRIVER = _numbers(
+ORACLE_DRIVER = parse_numbers(
     "network: 1001 4011 4024 4033 6000 6004 6005; database_busy: 4005; authentication: 2033; configuration: 2018 "
     "2049 2056 2058 2059 3000-3999 4000 4001 4017-4019 4021 4022 4026-4028 4030 4032 6001-6003 6006; "
     "invalid_parameters: 1003 1004 1006 2000-2017 2019-2032 2034-2048 2050-2055 2057 2060-2999 4006-4010; data: "
@@ -69,7 +53,7 @@ ORACLE_DRIVER = _numbers(
 )
 """Category by number of an error of Oracle's thin driver (``DPY-6005``)."""
 
-SQL_SERVER = _numbers(
+SQL_SERVER = parse_numbers(
     "database_busy: 615 617 669 845 921 922 927 976 982 983 1203-1205 1214 1221 1222 1807 3950 3957 3960 3961 3966 "
     "4221 6005 8628 8645 8651 17197 17809 17810 18401 18461 40020 40166 40197 40540 40613 40671 40890 41301 41302 "
     "41305 41325 41823 41839 41840 42109; rate_limit: 10928 10929 10936 40501 49918-49920; network: -2 53 64 233 "
@@ -84,14 +68,14 @@ SQL_SERVER = _numbers(
 )
 """Category by number of an SQL Server error."""
 
-DB2 = _numbers(
+DB2 = parse_numbers(
     "database_busy: 904 911 913 923 952 1040; network: 1224 1229 30080 30081; system: 289 954 964 968; authentication: "
     "551 552 922 1092 30082; configuration: 204-206 440 805 1013 1031 30061; integrity: 407 530 531 532 545 803; "
     "data: 180 181 302 304 413 420 433 802 811; invalid_parameters: 7 10 103 104 117 199 313 408 501 601 905"
 )
 """Category by number of a DB2 error (``SQL0911N``, ``SQLCODE=-911``)."""
 
-SNOWFLAKE = _numbers(
+SNOWFLAKE = parse_numbers(
     "database_busy: 625 630; api_temporary: 290500 290502-290504 370001; rate_limit: 290429; network: 250001-250003 "
     "251011 251012 252010 253002 253003; authentication: 3001 250006 390100 390101 390103 390110-390115 390138 "
     "390140 390144 390186 390191 390195 390303 390318 394300-394306; access_denied: 290403 390422; configuration: "
@@ -107,7 +91,7 @@ SNOWFLAKE_REFUSAL = (
 )
 """Why a login failed: older clients give these errors, too, the number of a failed connection (250001)."""
 
-CLICKHOUSE = _numbers(
+CLICKHOUSE = parse_numbers(
     "database_busy: 159 160 202 203 216 225 236 242 252 254 265 285 286 289 297 319 341 369 373 384 439 473 517 519 "
     "529 692 700 733 738 745 999; rate_limit: 364; network: 3 95 96 198 209 210 279 410 1000; system: 173 241 243 "
     "425; quota_exhausted: 201; authentication: 192-194 291 497 516 720; access_denied: 195; configuration: 16 "
@@ -118,7 +102,7 @@ CLICKHOUSE = _numbers(
 )
 """Category by number of a ClickHouse error (``Code: 60. DB::Exception``)."""
 
-CURL = _numbers(
+CURL = parse_numbers(
     "network: 5-7 10 12 15 16 18 28 35 51 52 55 56 60 65 80 81 83 91 92 95-97 99 101; api_temporary: 89; system: 23 "
     "27 70; authentication: 38 67 74 94; access_denied: 9 69; configuration: 1-4 45 48 49 53 54 58 59 64 66 77 82 "
     "90 98; not_found: 19 37 39 68 78; data: 8 11 13 14 47 61 63 85 86; invalid_parameters: 17 21 25 26 30 31 33 36 "
@@ -126,12 +110,12 @@ CURL = _numbers(
 )
 """Category by libcurl's number."""
 
-RESOLVER = _numbers(
+RESOLVER = parse_numbers(
     "network: 1-6 10-13; system: 14 15; configuration: 26; invalid_parameters: 7-9 17-20 25; unknown: 16 24"
 )
 """Category by number of a c-ares error; a name that does not resolve is a network error, as everywhere."""
 
-_LDAP_NAMES = _names(
+LDAP = parse_named_numbers(
     "database_busy: 3:timeLimitExceeded 51:busy; api_temporary: 52:unavailable 80:other; network: -1:serverDown "
     "81:serverDown -5:timeout 85:timeout -11:connectError 91:connectError; authentication: 8:strongerAuthRequired "
     "48:inappropriateAuthentication 49:invalidCredentials 50:insufficientAccessRights; configuration: "
@@ -142,10 +126,9 @@ _LDAP_NAMES = _names(
     "21:invalidAttributeSyntax 34:invalidDNSyntax 53:unwillingToPerform 64:namingViolation 65:objectClassViolation "
     "67:notAllowedOnRDN 69:objectClassModsProhibited 87:filterError -7:filterError -9:paramError 89:paramError"
 )
-LDAP = {int(pair.partition(":")[0]): (pair.partition(":")[2], category) for pair, category in _LDAP_NAMES.items()}
 """Name and category by LDAP result code; negative ones are those of OpenLDAP's client."""
 
-MQTT = _numbers(
+MQTT = parse_numbers(
     "network: 141 142 156 160; api_temporary: 128 131 136 137 139 152; rate_limit: 147 150 159; quota_exhausted: "
     "151; authentication: 134 135 140; access_denied: 138; configuration: 132 154 155 157 158 161 162; data: 129 130 "
     "153; invalid_parameters: 133 143-146 148 149"
@@ -162,21 +145,23 @@ MQTT_TEXTS = {
 }
 """Category by the text of the smaller numbers, which mean different things to client and broker."""
 
-SSH = _numbers(
+SSH = parse_numbers(
     "access_denied: 1; network: 5 6 10; configuration: 2 3 8; api_temporary: 7 12; authentication: 9 13-15; unknown: 11"
 )
 """Category by reason of an SSH disconnection (RFC 4253)."""
 
-SFTP = _numbers(
+SFTP = parse_numbers(
     "network: 6 7; not_found: 2 10; access_denied: 3 12 22; system: 13 14; quota_exhausted: 15; database_busy: 17 "
     "25 26; data: 5 28; integrity: 11; configuration: 8; invalid_parameters: 9 18-21 23 24"
 )
 """Category by SFTP status code."""
 
-JSON_RPC = _numbers("data: -32700; invalid_parameters: -32600 -32601 -32602; rate_limit: -32005; api_temporary: -32603")
+JSON_RPC = parse_numbers(
+    "data: -32700; invalid_parameters: -32600 -32601 -32602; rate_limit: -32005; api_temporary: -32603"
+)
 """Category by number of a JSON-RPC error."""
 
-QUERY_ENGINE = _names(
+QUERY_ENGINE = parse_names(
     "database_busy: QUERY_QUEUE_FULL CLUSTER_OUT_OF_MEMORY TRANSACTION_CONFLICT EXCEEDED_TIME_LIMIT "
     "INSUFFICIENT_RESOURCES; api_temporary: INTERNAL_ERROR EXTERNAL SERVER_STARTING_UP SERVER_SHUTTING_DOWN; "
     "authentication: PERMISSION_DENIED; not_found: NOT_FOUND; configuration: CATALOG_NOT_FOUND SCHEMA_NOT_FOUND "
@@ -202,17 +187,9 @@ GRAPH = (
 )
 """Category by part of a Neo4j status code; the first part that matches decides."""
 
-_BROKER_NAMES = (
-    "NO_ROUTE:312 NO_CONSUMERS:313 CONNECTION_FORCED:320 INVALID_PATH:402 ACCESS_REFUSED:403 NOT_FOUND:404 "
-    "RESOURCE_LOCKED:405 PRECONDITION_FAILED:406 FRAME_ERROR:501 "
-    "SYNTAX_ERROR:502 COMMAND_INVALID:503 CHANNEL_ERROR:504 UNEXPECTED_FRAME:505 RESOURCE_ERROR:506 NOT_ALLOWED:530 "
-    "NOT_IMPLEMENTED:540 INTERNAL_ERROR:541"
-)
 _GENERAL_NAMES = frozenset({"INTERNAL_ERROR", "NOT_FOUND", "SYNTAX_ERROR", "NOT_ALLOWED", "NOT_IMPLEMENTED"})
-BROKER_REPLIES = {pair.partition(":")[0]: int(pair.partition(":")[2]) for pair in _BROKER_NAMES.split()}
-"""AMQP reply code by its name at the start of a broker's text."""
 
-MAILBOX = _names(
+MAILBOX = parse_names(
     "api_temporary: UNAVAILABLE INUSE IN-USE SYS/TEMP SERVERBUG; rate_limit: THROTTLED LOGIN-DELAY; "
     "quota_exhausted: OVERQUOTA; authentication: AUTHENTICATIONFAILED AUTHORIZATIONFAILED EXPIRED AUTH WEBALERT "
     "NOPERM; configuration: PRIVACYREQUIRED CONTACTADMIN SYS/PERM; not_found: NONEXISTENT TRYCREATE; integrity: "
@@ -223,7 +200,7 @@ MAILBOX = _names(
 MAILBOX_TEXTS = {_C.RATE_LIMIT: r"too many (?:simultaneous|concurrent) |\brate limit\b"}
 """Category by text, without a response code or with one for any limit."""
 
-SEARCH = _names(
+SEARCH = parse_names(
     "rate_limit: es_rejected_execution_exception rejected_execution_exception circuit_breaking_exception; "
     "database_busy: search_context_missing_exception; api_temporary: master_not_discovered_exception "
     "process_cluster_event_timeout_exception no_shard_available_action_exception unavailable_shards_exception "
@@ -250,7 +227,7 @@ NATS = {
 """Category by the text that a NATS server or client sends."""
 
 
-GATEWAY = _numbers("authentication: 4004; configuration: 4010-4014")
+GATEWAY = parse_numbers("authentication: 4004; configuration: 4010-4014")
 """Category by the private code with which Discord's gateway closes a WebSocket for good."""
 
 
@@ -336,11 +313,12 @@ def _search_engine(text: str) -> "Code | None":
 
 def _broker(text: str) -> "Code | None":
     found = re.search(r"\b([A-Z]+_[A-Z]+) - ", text)
-    if found is None or found[1] not in BROKER_REPLIES:
+    replies = {name: number for number, (name, _) in _library("amqp").REPLIES.items()} if found else {}
+    if found is None or found[1] not in replies:
         return None
     if found[1] in _GENERAL_NAMES and not re.search(r"\b(?:vhost|queue|exchange|channel|broker|frame)\b", text):
         return None
-    return found[1], _library("amqp").judge_reply(BROKER_REPLIES[found[1]], text)
+    return found[1], _library("amqp").judge_reply(replies[found[1]], text)
 
 
 def _mail(text: str) -> "Code | None":

@@ -1,6 +1,6 @@
 """Categories of the exceptions of foreign libraries: one file per library, loaded when its first error occurs.
 
-To add a library, write a file like the others, add its packages to `FILES`, and add real cases to the corpus. Nothing
+To add a library, write a file like the others, add its packages to `PACKAGES`, and add real cases to the corpus. Nothing
 here imports the library itself.
 """
 
@@ -10,62 +10,33 @@ from importlib import import_module
 from outlast.classify.libraries import standard
 from outlast.classify.libraries.library import ExceptionEntry, Library
 
-__all__ = ["FILES", "entry_of", "load"]
-
-FILES: dict[str, str] = {
-    "MySQLdb": "pymysql",
+PACKAGES = {
     "aiohttp": "aiohttp",
-    "amqp": "amqp",
-    "anthropic": "language_models",
-    "asyncmy": "pymysql",
-    "asyncpg": "asyncpg",
+    "amqp": "amqp pika",
     "azure": "azure",
-    "billiard": "celery",
-    "boto3": "botocore",
-    "botocore": "botocore",
-    "bson": "pymongo",
-    "celery": "celery",
-    "cimpl": "confluent_kafka",
-    "clickhouse_connect": "sql_services",
-    "confluent_kafka": "confluent_kafka",
+    "botocore": "boto3 botocore s3transfer",
+    "celery": "billiard celery kombu",
     "dns": "dns",
-    "docker": "requests",
-    "elastic_transport": "elasticsearch",
-    "elasticsearch": "elasticsearch",
+    "elasticsearch": "elastic_transport elasticsearch opensearchpy",
     "feedparser": "feedparser",
     "ftplib": "ftplib",
-    "google": "google",
-    "googleapiclient": "google",
-    "gridfs": "pymongo",
+    "google": "google googleapiclient",
     "grpc": "grpc",
-    "httpcore": "httpx",
-    "httpcore2": "httpx",
     "httplib2": "httplib2",
-    "httpx": "httpx",
-    "httpx2": "httpx",
-    "imaplib": "mail",
-    "kafka": "kafka",
-    "kombu": "kombu",
-    "mysql": "pymysql",
-    "openai": "language_models",
-    "opensearchpy": "elasticsearch",
-    "oracledb": "sql_services",
+    "httpx": "httpcore httpcore2 httpx httpx2",
+    "kafka": "cimpl confluent_kafka kafka",
+    "language_models": "anthropic openai",
+    "mail": "imaplib poplib smtplib",
     "paramiko": "paramiko",
-    "pika": "amqp",
     "playwright": "playwright",
-    "poplib": "mail",
-    "psycopg": "psycopg",
-    "psycopg2": "psycopg",
-    "psycopg_pool": "psycopg",
-    "pymongo": "pymongo",
-    "pymysql": "pymysql",
+    "psycopg": "asyncpg psycopg psycopg2 psycopg_pool",
+    "pymongo": "bson gridfs pymongo",
+    "pymysql": "MySQLdb asyncmy mysql pymysql",
     "redis": "redis",
-    "requests": "requests",
-    "s3transfer": "botocore",
+    "requests": "docker requests",
     "selenium": "selenium",
     "slack_sdk": "slack_sdk",
-    "smtplib": "mail",
-    "snowflake": "sql_services",
+    "sql_services": "clickhouse_connect oracledb snowflake",
     "sqlalchemy": "sqlalchemy",
     "sqlite3": "sqlite3",
     "stripe": "stripe",
@@ -73,6 +44,9 @@ FILES: dict[str, str] = {
     "websockets": "websockets",
     "yt_dlp": "yt_dlp",
 }
+"""Top-level packages by file."""
+
+FILES = {package: file for file, packages in PACKAGES.items() for package in packages.split()}
 """File by top-level package. Other packages are looked up in the standard library's file."""
 
 

@@ -1,8 +1,8 @@
 """aiohttp: a response with a status, a connection error, or a response that its parser rejected."""
 
 from outlast.classify.codes import read_connection_errno
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import read_response, safe_error, safe_getattr, text_of
+from outlast.classify.libraries.library import Found, Library, wrapped
+from outlast.classify.safe_access import read_response, safe_getattr, text_of
 from outlast.failure import Category, Evidence, Origin
 
 
@@ -22,11 +22,6 @@ def read_payload_error(error: object) -> Found:
         ) == "ContentEncodingError" or "Can not decode content-encoding" in text_of(each):
             return Evidence(category=Category.DATA)
     return None
-
-
-def read_connector(error: object) -> Found:
-    """The wrapped error of the operating system, the resolver or TLS."""
-    return safe_error(error, "os_error", "certificate_error")
 
 
 LIBRARY = Library(
@@ -49,7 +44,7 @@ LIBRARY = Library(
         "ClientResponseError": read_response_error,
         "HTTPException WSHandshakeError": read_response,
         "ClientPayloadError": read_payload_error,
-        "ClientConnectorError": read_connector,
+        "ClientConnectorError": wrapped("os_error", "certificate_error"),
         "ClientConnectionError": read_connection_errno,
     },
     says_nothing=(

@@ -2,32 +2,21 @@
 
 import re
 
-from outlast.classify.codes import judge_words
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import safe_error, safe_int, safe_str, text_of
+from outlast.classify.codes import judge_words, parse_named_numbers
+from outlast.classify.libraries.library import Found, Library, wrapped
+from outlast.classify.safe_access import safe_int, safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
 
-REPLIES: dict[int, Category] = {
-    311: Category.INVALID_PARAMETERS,  # content too large
-    312: Category.NOT_FOUND,  # no route
-    313: Category.API_TEMPORARY,  # no consumers
-    320: Category.API_TEMPORARY,  # connection forced: an operator closed it, or the broker shuts down
-    402: Category.CONFIGURATION,  # invalid path: the virtual host does not exist
-    403: Category.AUTHENTICATION,
-    404: Category.NOT_FOUND,
-    405: Category.API_TEMPORARY,  # resource locked: another connection holds it
-    406: Category.INVALID_PARAMETERS,  # precondition failed: declared before with other arguments
-    501: Category.DATA,  # frame error
-    502: Category.INVALID_PARAMETERS,
-    503: Category.INVALID_PARAMETERS,
-    504: Category.INVALID_PARAMETERS,
-    505: Category.INVALID_PARAMETERS,
-    506: Category.API_TEMPORARY,  # resource error: the broker lacks a resource
-    530: Category.CONFIGURATION,  # not allowed
-    540: Category.CONFIGURATION,  # not implemented
-    541: Category.API_TEMPORARY,  # internal error
-}
-"""Category by AMQP reply code."""
+REPLIES = parse_named_numbers("""
+    api_temporary: 313:NO_CONSUMERS 320:CONNECTION_FORCED 405:RESOURCE_LOCKED 506:RESOURCE_ERROR 541:INTERNAL_ERROR
+    authentication: 403:ACCESS_REFUSED
+    not_found: 312:NO_ROUTE 404:NOT_FOUND
+    configuration: 402:INVALID_PATH 530:NOT_ALLOWED 540:NOT_IMPLEMENTED
+    data: 501:FRAME_ERROR
+    invalid_parameters: 311:CONTENT_TOO_LARGE 406:PRECONDITION_FAILED 502:SYNTAX_ERROR 503:COMMAND_INVALID
+      504:CHANNEL_ERROR 505:UNEXPECTED_FRAME
+""")
+"""Name and category by AMQP reply code."""
 
 _NOT_ALLOWED = (
     (r"\blimit\b.*\breached|\btoo many\b", Category.API_TEMPORARY),
@@ -38,7 +27,7 @@ _NOT_ALLOWED = (
 def judge_reply(code: int, text: str) -> Category:
     """Return the category of a known reply code; the text of a 530 shows whether it is about permissions or a limit."""
     special = judge_words(text[:1024], _NOT_ALLOWED) if code == 530 else None  # 'not allowed'
-    return special or REPLIES[code]
+    return special or REPLIES[code][1]
 
 
 def read_reply(error: object) -> Found:
@@ -72,11 +61,6 @@ def read_attempt(error: BaseException) -> Found:
     return last if isinstance(last, BaseException) else read_reply(error)
 
 
-def read_phase(error: object) -> Found:
-    """The error of one phase of the connection: TCP, TLS or AMQP."""
-    return safe_error(error, "exception")
-
-
 LIBRARY = Library(
     title="py-amqp and pika",
     packages="amqp",
@@ -106,7 +90,7 @@ LIBRARY = Library(
         "pika.AMQPConnectionError": read_attempt,
         "pika.IncompatibleProtocolError": read_protocol,
         "pika.ProbableAuthenticationError pika.ProbableAccessDeniedError": read_opening,
-        "pika.AMQPConnectorPhaseErrorBase": read_phase,
+        "pika.AMQPConnectorPhaseErrorBase": wrapped("exception"),
     },
     says_nothing=(
         "AMQPError ConnectionError ChannelError pika.AMQPError pika.AMQPChannelError "

@@ -1,6 +1,6 @@
 """azure-core and the Azure SDKs built on it: a response with an error code, or a request or response that failed."""
 
-from outlast.classify.codes import categories_by_name, judge_code
+from outlast.classify.codes import judge_code, parse_names
 from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import (
     header_of,
@@ -16,27 +16,20 @@ from outlast.failure import Category, Evidence, Origin
 
 _CODE_LIMIT = 100
 
-CODES = categories_by_name(
-    {
-        Category.RATE_LIMIT: (
-            "RequestRateTooLarge TooManyRequests SubscriptionRequestsThrottled ResourceRequestsThrottled "
-            "OperationNotAllowedDueToThrottling RequestThrottled"
-        ),
-        Category.API_TEMPORARY: (
-            "ServerBusy OperationTimedOut InternalError InternalServerError ServiceUnavailable ServerTimeout GatewayTimeout "
-            "AnotherOperationInProgress RetryableError OperationPreempted ContainerBeingDeleted QueueBeingDeleted "
-            "ShareBeingDeleted TableBeingDeleted ResourceGroupBeingDeleted AccountBeingCreated LeaseIsBreakingAndCannotBeAcquired"
-        ),
-        Category.AUTHENTICATION: (
-            "AuthenticationFailed AuthorizationFailure AuthorizationFailed AuthorizationPermissionMismatch "
-            "AuthorizationProtocolMismatch AuthorizationResourceTypeMismatch AuthorizationServiceMismatch "
-            "AuthorizationSourceIPMismatch InvalidAuthenticationInfo InvalidAuthenticationToken ExpiredAuthenticationToken "
-            "InsufficientAccountPermissions InvalidAuthenticationTokenTenant LinkedAuthorizationFailed AccountIsDisabled"
-        ),
-        Category.QUOTA_EXHAUSTED: "QuotaExceeded AccountLimitExceeded ResourceQuotaExceeded insufficient_quota",
-        Category.CONFIGURATION: "SubscriptionNotFound MissingSubscriptionRegistration ReadOnlyDisabledSubscription",
-    }
-)
+CODES = parse_names("""
+    rate_limit: RequestRateTooLarge TooManyRequests SubscriptionRequestsThrottled ResourceRequestsThrottled
+      OperationNotAllowedDueToThrottling RequestThrottled
+    api_temporary: ServerBusy OperationTimedOut InternalError InternalServerError ServiceUnavailable ServerTimeout
+      GatewayTimeout AnotherOperationInProgress RetryableError OperationPreempted ContainerBeingDeleted
+      QueueBeingDeleted ShareBeingDeleted TableBeingDeleted ResourceGroupBeingDeleted AccountBeingCreated
+      LeaseIsBreakingAndCannotBeAcquired
+    authentication: AuthenticationFailed AuthorizationFailure AuthorizationFailed AuthorizationPermissionMismatch
+      AuthorizationProtocolMismatch AuthorizationResourceTypeMismatch AuthorizationServiceMismatch
+      AuthorizationSourceIPMismatch InvalidAuthenticationInfo InvalidAuthenticationToken ExpiredAuthenticationToken
+      InsufficientAccountPermissions InvalidAuthenticationTokenTenant LinkedAuthorizationFailed AccountIsDisabled
+    quota_exhausted: QuotaExceeded AccountLimitExceeded ResourceQuotaExceeded insufficient_quota
+    configuration: SubscriptionNotFound MissingSubscriptionRegistration ReadOnlyDisabledSubscription
+""")
 """Category by Azure's error codes; the shared codes and the status decide the rest."""
 
 

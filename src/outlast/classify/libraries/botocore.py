@@ -3,11 +3,10 @@
 import re
 
 from outlast.classify.codes import judge_code, read_connection_errno
-from outlast.classify.libraries.library import Found, Library
+from outlast.classify.libraries.library import Found, Library, wrapped
 from outlast.classify.quota import quota_is_exhausted
 from outlast.classify.safe_access import (
     read_headers,
-    safe_error,
     safe_getattr,
     safe_item,
     safe_list,
@@ -73,11 +72,6 @@ def read_waiter_error(error: object) -> Found:
     return Evidence(category=Category.API_TEMPORARY) if waited else None
 
 
-def read_inner(error: object) -> Found:
-    """The error that ended a transfer."""
-    return safe_error(error, "last_exception", "__cause__", "__context__")
-
-
 LIBRARY = Library(
     title="botocore, boto3 and s3transfer",
     packages="botocore",
@@ -126,7 +120,7 @@ LIBRARY = Library(
             "boto3.RetriesExceededError boto3.S3UploadFailedError boto3.S3TransferFailedError "
             "s3transfer.RetriesExceededError s3transfer.S3UploadFailedError s3transfer.S3DownloadFailedError "
             "s3transfer.S3CopyFailedError"
-        ): read_inner,
+        ): wrapped("last_exception", "__cause__", "__context__"),
     },
     says_nothing=(
         "BotoCoreError ClientError WaiterError StubResponseError StubAssertionError UnStubbedResponseError "

@@ -1,21 +1,19 @@
 """dnspython: classes for the resolver's result, with the response of every name server that failed."""
 
+from outlast.classify.codes import parse_named_numbers
 from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_getattr, safe_int, safe_item, safe_list
 from outlast.failure import Category, Evidence, Origin
 
-RCODES: dict[int, tuple[str, Category]] = {
-    1: ("FORMERR", Category.INVALID_PARAMETERS),
-    2: ("SERVFAIL", Category.API_TEMPORARY),
-    3: ("NXDOMAIN", Category.NETWORK),
-    4: ("NOTIMP", Category.CONFIGURATION),
-    5: ("REFUSED", Category.ACCESS_DENIED),
-    6: ("YXDOMAIN", Category.INVALID_PARAMETERS),
-    7: ("YXRRSET", Category.INVALID_PARAMETERS),
-    8: ("NXRRSET", Category.NOT_FOUND),
-    9: ("NOTAUTH", Category.AUTHENTICATION),
-    10: ("NOTZONE", Category.CONFIGURATION),
-}
+RCODES = parse_named_numbers("""
+    network: 3:NXDOMAIN
+    api_temporary: 2:SERVFAIL
+    access_denied: 5:REFUSED
+    authentication: 9:NOTAUTH
+    configuration: 4:NOTIMP 10:NOTZONE
+    not_found: 8:NXRRSET
+    invalid_parameters: 1:FORMERR 6:YXDOMAIN 7:YXRRSET
+""")
 """Name and category by the response code of a name server."""
 
 _RCODE_BITS = 15

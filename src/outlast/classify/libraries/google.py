@@ -3,10 +3,10 @@
 import re
 
 from outlast.classify import rpc_status
-from outlast.classify.codes import categories_by_name, judge_code
+from outlast.classify.codes import judge_code, parse_names
 from outlast.classify.libraries.grpc import read_call
 from outlast.classify.libraries.httplib2 import read_answer
-from outlast.classify.libraries.library import Found, Library
+from outlast.classify.libraries.library import Found, Library, read_attached_response, wrapped
 from outlast.classify.rpc_status import details_in_json, judge_limit, read_rpc, with_delay
 from outlast.classify.safe_access import (
     BODY_LIMIT,
@@ -21,26 +21,19 @@ from outlast.classify.safe_access import (
 )
 from outlast.failure import Category, Evidence, Origin
 
-REASONS = rpc_status.RPC_REASONS | categories_by_name(
-    {
-        Category.RATE_LIMIT: (
-            "rateLimitExceeded userRateLimitExceeded rateLimitExceededUnreg userRateLimitExceededUnreg servingLimitExceeded "
-            "concurrentLimitExceeded jobRateLimitExceeded sharingRateLimitExceeded limitExceeded"
-        ),
-        Category.QUOTA_EXHAUSTED: (
-            "quotaExceeded dailyLimitExceeded dailyLimitExceededUnreg variableTermLimitExceeded storageQuotaExceeded "
-            "uploadLimitExceeded billingNotEnabled insufficientQuota"
-        ),
-        Category.API_TEMPORARY: "backendError internalError jobBackendError jobInternalError tableUnavailable transientError",
-        Category.AUTHENTICATION: "keyInvalid keyExpired authError accessDenied expired ipRefererBlocked refererBlocked accountDeleted",
-        Category.CONFIGURATION: "accessNotConfigured sslRequired",
-        Category.NOT_FOUND: "commentsDisabled notFound videoNotFound channelNotFound playlistNotFound deleted",
-        Category.INVALID_PARAMETERS: (
-            "invalid invalidParameter invalidQuery conditionNotMet duplicate conflict resourcesExceeded "
-            "responseTooLarge processingFailure videoRatingDisabled"
-        ),
-    }
-)
+REASONS = rpc_status.RPC_REASONS | parse_names("""
+    rate_limit: rateLimitExceeded userRateLimitExceeded rateLimitExceededUnreg userRateLimitExceededUnreg
+      servingLimitExceeded concurrentLimitExceeded jobRateLimitExceeded sharingRateLimitExceeded limitExceeded
+    quota_exhausted: quotaExceeded dailyLimitExceeded dailyLimitExceededUnreg variableTermLimitExceeded
+      storageQuotaExceeded uploadLimitExceeded billingNotEnabled insufficientQuota
+    api_temporary: backendError internalError jobBackendError jobInternalError tableUnavailable transientError
+    authentication: keyInvalid keyExpired authError accessDenied expired ipRefererBlocked refererBlocked
+      accountDeleted
+    configuration: accessNotConfigured sslRequired
+    not_found: commentsDisabled notFound videoNotFound channelNotFound playlistNotFound deleted
+    invalid_parameters: invalid invalidParameter invalidQuery conditionNotMet duplicate conflict resourcesExceeded
+      responseTooLarge processingFailure videoRatingDisabled
+""")
 """Category by the reason in a response; 'badRequest', 'forbidden' and the like only repeat the status."""
 
 _LIMITS = frozenset({Category.RATE_LIMIT, Category.QUOTA_EXHAUSTED})
@@ -121,16 +114,6 @@ def _with_reasons(found: Evidence, errors: object, details: object, message: str
     )
 
 
-def read_media_error(error: object) -> Found:
-    """The response to an upload or a download."""
-    return read_response(safe_getattr(error, "response"))
-
-
-def read_retry_error(error: object) -> Found:
-    """The last error of a retry that ran out of time."""
-    return safe_error(error, "cause")
-
-
 def read_refresh_error(error: object) -> Found:
     """Whether google-auth marks the failure as temporary; or the connection error to the token server."""
     if safe_getattr(error, "retryable") is True:
@@ -183,8 +166,8 @@ LIBRARY = Library(
     readers={
         "GoogleAPICallError": read_call_error,
         "APIError": read_call_error,
-        "InvalidResponse": read_media_error,
-        "RetryError": read_retry_error,
+        "InvalidResponse": read_attached_response,
+        "RetryError": wrapped("cause"),
         "RefreshError": read_refresh_error,
         "TransportError": read_transport_error,
         "googleapiclient.HttpError": read_http_error,

@@ -4,9 +4,9 @@ from collections.abc import Collection
 from itertools import islice
 
 from outlast.classify import rpc_status
-from outlast.classify.libraries.library import Found, Library
+from outlast.classify.libraries.library import Library, wrapped
 from outlast.classify.rpc_status import details_on_wire, read_rpc
-from outlast.classify.safe_access import read_headers, safe_error, safe_getattr, safe_str
+from outlast.classify.safe_access import read_headers, safe_getattr, safe_str
 from outlast.failure import Category, Evidence, Origin
 
 STATUSES = rpc_status.RPC_STATUSES
@@ -51,11 +51,6 @@ def _pairs(metadata: object) -> dict[str, object]:
     return pairs
 
 
-def read_inner(error: object) -> Found:
-    """The error that an interceptor raised."""
-    return safe_error(error, "_exception")
-
-
 LIBRARY = Library(
     title="grpc",
     packages="grpc",
@@ -68,7 +63,7 @@ LIBRARY = Library(
     },
     readers={
         "RpcError": read_call,
-        "_FailureOutcome": read_inner,
+        "_FailureOutcome": wrapped("_exception"),
     },
     says_nothing=(
         "RpcError BaseError InternalError ExecuteBatchError AbortError AioRpcStatus UsageError AbortionError "

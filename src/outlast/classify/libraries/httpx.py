@@ -1,14 +1,8 @@
 """httpx and httpx2, and their httpcore: a response with a status, or a connection error."""
 
 from outlast.classify.codes import read_connection_errno, read_proxy_status
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import read_response, safe_getattr
+from outlast.classify.libraries.library import Found, Library, read_attached_response
 from outlast.failure import Category, Origin
-
-
-def read_status_error(error: object) -> Found:
-    """The response and its request."""
-    return read_response(safe_getattr(error, "response"), safe_getattr(error, "request"))
 
 
 def read_proxy_error(error: BaseException) -> Found:
@@ -39,7 +33,7 @@ LIBRARY = Library(
         ),
     },
     readers={
-        "HTTPStatusError httpx2.WebSocketUpgradeError": read_status_error,
+        "HTTPStatusError httpx2.WebSocketUpgradeError": read_attached_response,
         "ProxyError httpcore.ProxyError httpcore2.ProxyError": read_proxy_error,
         "TransportError": read_connection_errno,
     },

@@ -1,41 +1,32 @@
 """openai and anthropic: a status, an error code and type from the body, and headers about retries."""
 
-from outlast.classify.codes import categories_by_name
+from outlast.classify.codes import parse_names
 from outlast.classify.libraries.library import Found, Library
 from outlast.classify.quota import quota_is_exhausted
-from outlast.classify.safe_access import header_of, read_response, safe_error, safe_getattr, safe_str, text_of
+from outlast.classify.safe_access import read_response, safe_error, safe_getattr, safe_str, text_of
 from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
 
 _C = Category
 
-CODES = categories_by_name(
-    {
-        _C.QUOTA_EXHAUSTED: (
-            "insufficient_quota billing_hard_limit_reached billing_not_active billing_error quota_exceeded "
-            "enforced_spend_limit_reached storage_quota_exceeded org_member_limit_exceeded org_api_key_limit_exceeded "
-            "workspace_api_key_limit_exceeded workspace_member_limit_exceeded credit_balance_exhausted "
-            "organization_spend_limit_exceeded project_spend_limit_exceeded organization_usage_limit_exceeded"
-        ),
-        _C.RATE_LIMIT: "rate_limit_exceeded rate_limit_error ramp_limit_exceeded slow_down tokens_exceeded",
-        _C.API_TEMPORARY: (
-            "server_error overloaded_error engine_overloaded timeout_error scan_pending concurrent_membership_change "
-            "external_key_changed external_key_validation_timed_out compaction_unavailable cmek_key_unreachable "
-            "cmek_context_unavailable registration_pending"
-        ),
-        _C.AUTHENTICATION: (
-            "invalid_api_key authentication_error account_deactivated invalid_organization organization_on_hold "
-            "claude_code_key_creator_not_member"
-        ),
-        _C.ACCESS_DENIED: "unsupported_country_region_territory",
-        _C.CONFIGURATION: "cmek_key_disabled cmek_key_network_blocked claude_code_version_too_old",
-        _C.NOT_FOUND: "model_not_found thread_not_found user_profile_not_found file_expired",
-        _C.INVALID_PARAMETERS: (
-            "context_length_exceeded content_filter content_policy_violation string_above_max_length request_too_large "
-            "plugin_name_taken skill_name_taken slack_channel_set_up_settings_conflict skill_read_blocked_undecryptable"
-        ),
-    }
-)
+CODES = parse_names("""
+    quota_exhausted: insufficient_quota billing_hard_limit_reached billing_not_active billing_error quota_exceeded
+      enforced_spend_limit_reached storage_quota_exceeded org_member_limit_exceeded org_api_key_limit_exceeded
+      workspace_api_key_limit_exceeded workspace_member_limit_exceeded credit_balance_exhausted
+      organization_spend_limit_exceeded project_spend_limit_exceeded organization_usage_limit_exceeded
+    rate_limit: rate_limit_exceeded rate_limit_error ramp_limit_exceeded slow_down tokens_exceeded
+    api_temporary: server_error overloaded_error engine_overloaded timeout_error scan_pending
+      concurrent_membership_change external_key_changed external_key_validation_timed_out compaction_unavailable
+      cmek_key_unreachable cmek_context_unavailable registration_pending
+    authentication: invalid_api_key authentication_error account_deactivated invalid_organization
+      organization_on_hold claude_code_key_creator_not_member
+    access_denied: unsupported_country_region_territory
+    configuration: cmek_key_disabled cmek_key_network_blocked claude_code_version_too_old
+    not_found: model_not_found thread_not_found user_profile_not_found file_expired
+    invalid_parameters: context_length_exceeded content_filter content_policy_violation string_above_max_length
+      request_too_large plugin_name_taken skill_name_taken slack_channel_set_up_settings_conflict
+      skill_read_blocked_undecryptable
+""")
 """Category by error code; a code is more specific than the status."""
 
 TYPES: dict[str, Category] = {
@@ -64,15 +55,7 @@ def read_answer(error: object) -> Found:
         category = _C.API_TEMPORARY
     if quota_is_exhausted(text_of(error)):
         category = _C.QUOTA_EXHAUSTED
-    return evidence.replace(code=code or kind, category=category, retryable=_should_retry(response, category))
-
-
-def _should_retry(response: object, category: Category | None) -> bool | None:
-    """Return whether the server says that a retry helps, or None; ignored for an exhausted quota."""
-    value = header_of(safe_getattr(response, "headers"), "x-should-retry")
-    if value == "true" and category is not _C.QUOTA_EXHAUSTED:
-        return True
-    return False if value == "false" else None
+    return evidence.replace(code=code or kind, category=category)
 
 
 def read_cause(error: object) -> Found:

@@ -1,6 +1,6 @@
 """The description of a foreign library's exceptions."""
 
-from outlast.classify.codes import categories_by_name
+from outlast.classify.safe_access import read_response, safe_error, safe_getattr
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -12,6 +12,21 @@ if TYPE_CHECKING:
 
 Found = Evidence | BaseException | None
 """The result of a reader: evidence, an error that is wrapped in this one, or None."""
+
+
+def wrapped(*names: str) -> "Reader":
+    """Return a reader of the first of these attributes that is another error."""
+
+    def read(error: object) -> Found:
+        return safe_error(error, *names)
+
+    read.__doc__ = f"The wrapped error, in {' or '.join(f'`{name}`' for name in names)}."
+    return read
+
+
+def read_attached_response(error: object) -> Found:
+    """The response and its request."""
+    return read_response(safe_getattr(error, "response"), safe_getattr(error, "request"))
 
 
 class ExceptionEntry:
@@ -70,7 +85,7 @@ class Library:
 
     def entries(self) -> dict[str, ExceptionEntry]:
         """Return the description of each class, by name."""
-        categories = categories_by_name(self.categories)
+        categories = {name: category for category, names in self.categories.items() for name in names.split()}
         says_nothing = self.says_nothing.split()
         return {
             name: ExceptionEntry(

@@ -2,36 +2,19 @@
 
 import re
 
+from outlast.classify.codes import parse_numbers
 from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_getattr, safe_int
 from outlast.failure import Category, Evidence, Origin
 
-REPLIES: dict[int, Category] = {
-    421: Category.API_TEMPORARY,
-    432: Category.AUTHENTICATION,  # a new password is needed
-    450: Category.API_TEMPORARY,
-    451: Category.API_TEMPORARY,
-    452: Category.API_TEMPORARY,
-    454: Category.API_TEMPORARY,
-    455: Category.API_TEMPORARY,
-    500: Category.INVALID_PARAMETERS,
-    501: Category.INVALID_PARAMETERS,
-    502: Category.INVALID_PARAMETERS,
-    503: Category.INVALID_PARAMETERS,
-    504: Category.INVALID_PARAMETERS,
-    523: Category.INVALID_PARAMETERS,
-    530: Category.AUTHENTICATION,
-    534: Category.AUTHENTICATION,
-    535: Category.AUTHENTICATION,
-    538: Category.AUTHENTICATION,
-    550: Category.NOT_FOUND,
-    551: Category.NOT_FOUND,
-    552: Category.QUOTA_EXHAUSTED,
-    553: Category.INVALID_PARAMETERS,
-    554: Category.ACCESS_DENIED,
-    555: Category.INVALID_PARAMETERS,
-    556: Category.NOT_FOUND,
-}
+REPLIES = parse_numbers("""
+    api_temporary: 421 450-452 454 455
+    quota_exhausted: 552
+    authentication: 432 530 534 535 538
+    access_denied: 554
+    not_found: 550 551 556
+    invalid_parameters: 500-504 523 553 555
+""")
 """Category by SMTP reply code; another 4xx is temporary, another 5xx an invalid request."""
 
 

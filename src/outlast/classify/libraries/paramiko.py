@@ -1,16 +1,16 @@
 """paramiko: classes for SSH refusals, texts for connection problems, operating-system errors for SFTP."""
 
-from outlast.classify.codes import read_words
+from outlast.classify.codes import parse_named_numbers, read_words
 from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import safe_getattr, safe_int, text_of
 from outlast.failure import Category, Evidence, Origin
 
-CHANNEL: dict[int, tuple[str, Category]] = {
-    1: ("ADMINISTRATIVELY_PROHIBITED", Category.ACCESS_DENIED),
-    2: ("CONNECT_FAILED", Category.NETWORK),
-    3: ("UNKNOWN_CHANNEL_TYPE", Category.CONFIGURATION),
-    4: ("RESOURCE_SHORTAGE", Category.API_TEMPORARY),
-}
+CHANNEL = parse_named_numbers("""
+    access_denied: 1:ADMINISTRATIVELY_PROHIBITED
+    network: 2:CONNECT_FAILED
+    configuration: 3:UNKNOWN_CHANNEL_TYPE
+    api_temporary: 4:RESOURCE_SHORTAGE
+""")
 """Name and category by a server's reason for refusing a channel."""
 
 # SSHException alone means nothing; these are its texts.

@@ -1,4 +1,4 @@
-"""psycopg 3, its pool, and psycopg2: SQLSTATE, or libpq's text if there was no connection."""
+"""psycopg 3, its pool, psycopg2 and asyncpg: SQLSTATE, or libpq's text if there was no connection."""
 
 from outlast.classify.codes import read_words
 from outlast.classify.libraries.library import Found, Library
@@ -33,21 +33,30 @@ def read_operational(error: object) -> Found:
 
 
 LIBRARY = Library(
-    title="psycopg, psycopg_pool and psycopg2",
+    title="psycopg, psycopg_pool, psycopg2 and asyncpg",
     packages="psycopg psycopg2",
     origin=Origin.DB,
     categories={
-        Category.NETWORK: "OperationalError",
+        Category.NETWORK: "OperationalError asyncpg.ProtocolError asyncpg.TargetServerAttributeNotMatched",
         Category.INTEGRITY: "IntegrityError",
-        Category.DATA: "DataError",
-        Category.INVALID_PARAMETERS: "ProgrammingError",
-        Category.CONFIGURATION: "NotSupportedError",
-        Category.DATABASE_BUSY: "psycopg_pool.PoolTimeout psycopg_pool.TooManyRequests",
+        Category.DATA: "DataError asyncpg.BufferError",
+        Category.INVALID_PARAMETERS: "ProgrammingError asyncpg.DataError",
+        Category.CONFIGURATION: (
+            "NotSupportedError asyncpg.ClientConfigurationError asyncpg.UnsupportedClientFeatureError "
+            "asyncpg.UnsupportedServerFeatureError"
+        ),
+        Category.DATABASE_BUSY: (
+            "psycopg_pool.PoolTimeout psycopg_pool.TooManyRequests asyncpg.OutdatedSchemaCacheError"
+        ),
         Category.UNKNOWN: "psycopg_pool.PoolClosed",
     },
     readers={
-        "Error DatabaseError InternalError": read_sqlstate,
+        "Error DatabaseError InternalError asyncpg.PostgresError asyncpg.FatalPostgresError": read_sqlstate,
         "OperationalError ProgrammingError": read_operational,
     },
-    says_nothing="Error DatabaseError InterfaceError InternalError Warning psycopg.Rollback",
+    says_nothing=(
+        "Error DatabaseError InterfaceError InternalError Warning psycopg.Rollback asyncpg.PostgresError "
+        "asyncpg.FatalPostgresError asyncpg.UnknownPostgresError asyncpg.InterfaceError asyncpg.InternalClientError "
+        "asyncpg.InterfaceWarning asyncpg.ClusterError asyncpg._NextHostSignal asyncpg._RetryConnectSignal"
+    ),
 )

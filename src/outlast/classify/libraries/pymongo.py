@@ -1,36 +1,29 @@
 """PyMongo, its bson and gridfs: the server's error code and labels, or a connection error."""
 
-from outlast.classify.codes import categories_by_name, read_connection_errno
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import safe_error, safe_getattr, safe_int, safe_item, safe_list, text_of
+from outlast.classify.codes import parse_numbers, read_connection_errno
+from outlast.classify.libraries.library import Found, Library, wrapped
+from outlast.classify.safe_access import safe_getattr, safe_int, safe_item, safe_list, text_of
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
 
-_NUMBERS = categories_by_name(
-    {
-        # locks, write conflicts, conflicting operations; time limits; a primary that changes or stops; a shard that moves;
-        # expired snapshots, cursors and transactions, which can be opened again; write concern not reached in time
-        Category.DATABASE_BUSY: (
-            "24 46 107 109 112 117 143 215 216 267 314 363 12586 12587 50 262 290 91 189 10058 10107 11600 11602 13435 13436 "
-            "133 134 63 150 249 250 272 13388 234 136 175 239 246 251 43 64 211 261 365 402 406 407 412 433 450 453 91331"
-        ),
-        Category.RATE_LIMIT: "449 462 16500",  # the last is Cosmos DB's 'request rate is large'
-        Category.NETWORK: "6 7 89 141 202 230 384 9001",
-        Category.SYSTEM: "39 42 176 264 14031",
-        Category.AUTHENTICATION: "11 13 18 31 33 214 334 391 392",
-        # namespace, index, shard or command unknown; no replica set; feature not enabled; impossible write concern
-        Category.CONFIGURATION: "20 26 27 59 70 71 76 79 85 86 93 94 100 115 123 148 224 238 322 323 324 347 352 376 13297 31082",
-        Category.NOT_FOUND: "47 286",  # 286: the resume point of a change stream is lost
-        Category.INTEGRITY: "3 84 121 301 11000 11001 12582",  # duplicate key; document validation; damaged data
-        Category.DATA: "22 241 378",
-        Category.INVALID_PARAMETERS: (
-            "2 9 14 15 16 28 40 48 52 53 55 56 57 61 66 67 68 72 73 116 146 165 168 171 197 207 257 260 263 292 357 10003 10334 "
-            "17280 17419 40324 40413 40414 40415"
-        ),
-        Category.UNKNOWN: "1 8 237 280 11601",  # internal; killed or interrupted by a user
-    }
-)
-
-NUMBERS = {int(number): category for number, category in _NUMBERS.items()}
+NUMBERS = parse_numbers("""
+    # locks, write conflicts, conflicting operations; time limits; a primary that changes or stops; a shard that moves;
+    # expired snapshots, cursors and transactions, which can be opened again; write concern not reached in time
+    database_busy: 24 46 107 109 112 117 143 215 216 267 314 363 12586 12587 50 262 290 91 189 10058 10107 11600
+      11602 13435 13436 133 134 63 150 249 250 272 13388 234 136 175 239 246 251 43 64 211 261 365 402 406 407 412 433
+      450 453 91331
+    rate_limit: 449 462 16500  # the last is Cosmos DB's 'request rate is large'
+    network: 6 7 89 141 202 230 384 9001
+    system: 39 42 176 264 14031
+    authentication: 11 13 18 31 33 214 334 391 392
+    # namespace, index, shard or command unknown; no replica set; feature not enabled; impossible write concern
+    configuration: 20 26 27 59 70 71 76 79 85 86 93 94 100 115 123 148 224 238 322 323 324 347 352 376 13297 31082
+    not_found: 47 286  # 286: the resume point of a change stream is lost
+    integrity: 3 84 121 301 11000 11001 12582  # duplicate key; document validation; damaged data
+    data: 22 241 378
+    invalid_parameters: 2 9 14 15 16 28 40 48 52 53 55 56 57 61 66 67 68 72 73 116 146 165 168 171 197 207 257 260
+      263 292 357 10003 10334 17280 17419 40324 40413 40414 40415
+    unknown: 1 8 237 280 11601  # internal; killed or interrupted by a user
+""")
 """Category by the server's error code."""
 
 LABELS = frozenset(
@@ -97,11 +90,6 @@ def read_configuration(error: object) -> Found:
     return None
 
 
-def read_encryption(error: object) -> Found:
-    """The wrapped error of an encryption or decryption."""
-    return safe_error(error, "cause")
-
-
 def _read_evidence(error: object, category: Category | None, number: int | None) -> Evidence | None:
     labels = safe_getattr(error, "_error_labels")
     if isinstance(labels, set | frozenset) and not LABELS.isdisjoint(labels) and category not in RETRYABLE:
@@ -154,7 +142,7 @@ LIBRARY = Library(
         "ServerSelectionTimeoutError": read_selection,
         "ConnectionFailure": read_connection_errno,
         "ConfigurationError": read_configuration,
-        "EncryptionError": read_encryption,
+        "EncryptionError": wrapped("cause"),
     },
     says_nothing=(
         "PyMongoError OperationFailure WriteError BulkWriteError ClientBulkWriteException EncryptionError "

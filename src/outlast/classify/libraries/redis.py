@@ -2,27 +2,23 @@
 
 import re
 
-from outlast.classify.codes import categories_by_name, read_connection_errno
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import TEXT_LIMIT, safe_error, safe_getattr, safe_str, status_of, text_of
+from outlast.classify.codes import parse_names, read_connection_errno
+from outlast.classify.libraries.library import Found, Library, wrapped
+from outlast.classify.safe_access import TEXT_LIMIT, safe_getattr, safe_str, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
 
-CODES = categories_by_name(
-    {
-        Category.DATABASE_BUSY: (
-            "LOADING BUSY READONLY CLUSTERDOWN TRYAGAIN MASTERDOWN NOREPLICAS NOMASTERLINK INPROG NOQUORUM NOGOODSLAVE "
-            "UNBLOCKED"
-        ),
-        Category.NETWORK: "IOERR",
-        Category.SYSTEM: "OOM MISCONF",
-        Category.AUTHENTICATION: "NOAUTH WRONGPASS NOPERM",
-        Category.ACCESS_DENIED: "DENIED",  # protected mode
-        Category.CONFIGURATION: "MOVED ASK NOPROTO",
-        Category.NOT_FOUND: "NOSCRIPT NOGROUP",
-        Category.INTEGRITY: "BUSYKEY BUSYGROUP",
-        Category.INVALID_PARAMETERS: "WRONGTYPE EXECABORT CROSSSLOT NOTBUSY UNKILLABLE",
-    }
-)
+CODES = parse_names("""
+    database_busy: LOADING BUSY READONLY CLUSTERDOWN TRYAGAIN MASTERDOWN NOREPLICAS NOMASTERLINK INPROG NOQUORUM
+      NOGOODSLAVE UNBLOCKED
+    network: IOERR
+    system: OOM MISCONF
+    authentication: NOAUTH WRONGPASS NOPERM
+    access_denied: DENIED  # protected mode
+    configuration: MOVED ASK NOPROTO
+    not_found: NOSCRIPT NOGROUP
+    integrity: BUSYKEY BUSYGROUP
+    invalid_parameters: WRONGTYPE EXECABORT CROSSSLOT NOTBUSY UNKILLABLE
+""")
 """Category by the code at the start of the server's error."""
 
 # Texts of errors with the code ERR or without a code; all others are mistakes in the command.
@@ -87,11 +83,6 @@ def read_lock_error(error: object) -> Found:
     return None
 
 
-def read_inner(error: object) -> Found:
-    """The wrapped error."""
-    return safe_error(error, "exception", "original_exception", "__cause__")
-
-
 def read_status(error: object) -> Found:
     """The HTTP status of Redis Enterprise's REST API."""
     return Evidence(origin=Origin.HTTP, http_status=status_of(safe_getattr(error, "status")))
@@ -127,7 +118,9 @@ LIBRARY = Library(
         "LockError": read_lock_error,
         "RedisClusterException": read_cluster_error,
         "HttpError": read_status,
-        "EventException UnhealthyDatabaseException RequestTokenErr TokenRenewalErr": read_inner,
+        "EventException UnhealthyDatabaseException RequestTokenErr TokenRenewalErr": wrapped(
+            "exception", "original_exception", "__cause__"
+        ),
     },
     says_nothing=(
         "RedisError ResponseError RedisClusterException LockError EventException HttpError RequestTokenErr "

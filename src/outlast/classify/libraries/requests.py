@@ -1,8 +1,8 @@
 """requests and the Docker SDK: a response with a status, or a connection error."""
 
 from outlast.classify.codes import judge_words, read_connection_errno
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import read_response, safe_getattr, safe_str
+from outlast.classify.libraries.library import Found, Library, read_attached_response
+from outlast.classify.safe_access import safe_str
 from outlast.failure import Category, Evidence, Origin
 
 # The Docker daemon answers with a 500 to whatever a registry or the machine refused; its message begins with the code of
@@ -18,11 +18,6 @@ DAEMON = (
 """Category by the message of the Docker daemon."""
 
 
-def read_error(error: object) -> Found:
-    """The response, if there was one."""
-    return read_response(safe_getattr(error, "response"), safe_getattr(error, "request"))
-
-
 def read_inner(error: BaseException) -> Found:
     """The wrapped error of urllib3."""
     inner = error.args[0] if error.args else None
@@ -31,7 +26,7 @@ def read_inner(error: BaseException) -> Found:
 
 def read_daemon(error: object) -> Found:
     """The response of the Docker daemon, and its message if the status says only that something failed."""
-    found = read_error(error)
+    found = read_attached_response(error)
     message = (safe_str(error, "explanation") or "")[:2048]
     if isinstance(found, Evidence) and found.http_status == 500:
         return found.replace(category=judge_words(message, DAEMON))
@@ -60,7 +55,7 @@ LIBRARY = Library(
         ),
     },
     readers={
-        "RequestException": read_error,
+        "RequestException": read_attached_response,
         "docker.APIError": read_daemon,
         "ConnectionError ChunkedEncodingError": read_connection_errno,
         "ProxyError ContentDecodingError InvalidJSONError TooManyRedirects RetryError": read_inner,

@@ -2,8 +2,8 @@
 
 from outlast.classify.browser_errors import read_browser_text
 from outlast.classify.codes import read_words
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import BODY_LIMIT, read_response, safe_getattr, text_of
+from outlast.classify.libraries.library import Found, Library, read_attached_response
+from outlast.classify.safe_access import BODY_LIMIT, text_of
 from outlast.failure import Category, Origin
 
 _LOST = (
@@ -48,11 +48,6 @@ def read_no_session(error: object) -> Found:
     return read_words(text_of(error)[:BODY_LIMIT], _NO_SESSION)
 
 
-def read_api_response(error: object) -> Found:
-    """Status and headers of the response."""
-    return read_response(safe_getattr(error, "response"))
-
-
 LIBRARY = Library(
     title="Selenium",
     packages="selenium",
@@ -91,7 +86,7 @@ LIBRARY = Library(
         "WebDriverException": read_driver,
         "SessionNotCreatedException": read_no_session,
         "BrowserError": read_page,
-        "APIRequestFailure": read_api_response,
+        "APIRequestFailure": read_attached_response,
     },
     says_nothing="WebDriverException UnknownErrorException BrowserError InternalError APIRequestFailure",
 )

@@ -1,32 +1,28 @@
 """slack_sdk: the error code of Slack's response, with its status and Retry-After."""
 
-from outlast.classify.codes import categories_by_name
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import read_headers, safe_error, safe_getattr, safe_item, status_of, text_of
+from outlast.classify.codes import parse_names
+from outlast.classify.libraries.library import Found, Library, wrapped
+from outlast.classify.safe_access import read_headers, safe_getattr, safe_item, status_of, text_of
 from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
 
 _C = Category
 _CODE_LIMIT = 100
 
-CODES = categories_by_name(
-    {
-        _C.RATE_LIMIT: "ratelimited rate_limited rate_limit message_limit_exceeded",
-        _C.API_TEMPORARY: (
-            "internal_error internal_server_error fatal_error service_unavailable request_timeout team_added_to_org "
-            "rollup_error accesslimited external_channel_migrating no_response"
-        ),
-        _C.AUTHENTICATION: (
-            "invalid_auth not_authed token_revoked token_expired account_inactive access_denied missing_scope no_permission "
-            "not_allowed_token_type ekm_access_denied enterprise_is_restricted team_access_not_granted two_factor_setup_required "
-            "org_login_required invalid_client_id bad_client_secret invalid_refresh_token user_is_restricted user_is_bot "
-            "invalid_code app_missing_action_url not_allowed restricted_action"
-        ),
-        _C.NOT_FOUND: "is_archived message_not_found thread_not_found no_service action_prohibited no_team no_active_hooks file_deleted",
-        _C.QUOTA_EXHAUSTED: "storage_limit_reached over_pagination_limit limit_reached team_quota_exceeded",
-        _C.CONFIGURATION: "unknown_method method_deprecated deprecated_endpoint posting_to_general_channel_denied invalid_app_id",
-    }
-)
+CODES = parse_names("""
+    rate_limit: ratelimited rate_limited rate_limit message_limit_exceeded
+    api_temporary: internal_error internal_server_error fatal_error service_unavailable request_timeout
+      team_added_to_org rollup_error accesslimited external_channel_migrating no_response
+    authentication: invalid_auth not_authed token_revoked token_expired account_inactive access_denied missing_scope
+      no_permission not_allowed_token_type ekm_access_denied enterprise_is_restricted team_access_not_granted
+      two_factor_setup_required org_login_required invalid_client_id bad_client_secret invalid_refresh_token
+      user_is_restricted user_is_bot invalid_code app_missing_action_url not_allowed restricted_action
+    not_found: is_archived message_not_found thread_not_found no_service action_prohibited no_team no_active_hooks
+      file_deleted
+    quota_exhausted: storage_limit_reached over_pagination_limit limit_reached team_quota_exceeded
+    configuration: unknown_method method_deprecated deprecated_endpoint posting_to_general_channel_denied
+      invalid_app_id
+""")
 """Category by Slack's error code. Other codes, except ``…_not_found``, mean that the request is not valid."""
 
 
@@ -55,11 +51,6 @@ def read_api_error(error: object) -> Found:
     )
 
 
-def read_rotation_error(error: object) -> Found:
-    """Slack's response to the renewal of a token."""
-    return safe_error(error, "api_error")
-
-
 def read_request_error(error: object) -> Found:
     """Whether the text names a wrong URL or proxy, which is a configuration error."""
     wrong_setting = text_of(error).startswith(("Invalid URL detected", "Invalid proxy detected"))
@@ -79,7 +70,7 @@ LIBRARY = Library(
     },
     readers={
         "SlackApiError": read_api_error,
-        "SlackTokenRotationError": read_rotation_error,
+        "SlackTokenRotationError": wrapped("api_error"),
         "SlackRequestError": read_request_error,
     },
     says_nothing="SlackClientError",

@@ -1,13 +1,8 @@
 """SQLAlchemy: the wrapped error of the driver, and a few of its own."""
 
-from outlast.classify.libraries.library import Found, Library
+from outlast.classify.libraries.library import Found, Library, wrapped
 from outlast.classify.safe_access import safe_error
 from outlast.failure import Category, Evidence, Origin
-
-
-def read_original(error: object) -> Found:
-    """The wrapped error of the driver; that of an async driver is wrapped twice."""
-    return safe_error(error, "orig")
 
 
 def read_unsent(error: object) -> Found:
@@ -17,11 +12,6 @@ def read_unsent(error: object) -> Found:
     if is_bad_value or type(inner).__name__ == "InvalidRequestError":
         return Evidence(category=Category.INVALID_PARAMETERS)
     return inner
-
-
-def read_adapted(error: object) -> Found:
-    """The wrapped error of an async driver."""
-    return safe_error(error, "driver_exception", "orig", "__cause__", "__context__")
 
 
 LIBRARY = Library(
@@ -43,8 +33,10 @@ LIBRARY = Library(
     },
     readers={
         "StatementError": read_unsent,
-        "DBAPIError": read_original,
-        ("EmulatedDBAPIException AsyncAdapt_Error Error InternalClientError InternalServerError"): read_adapted,
+        "DBAPIError": wrapped("orig"),
+        ("EmulatedDBAPIException AsyncAdapt_Error Error InternalClientError InternalServerError"): wrapped(
+            "driver_exception", "orig", "__cause__", "__context__"
+        ),
     },
     says_nothing=(
         "SQLAlchemyError DBAPIError DatabaseError OperationalError InternalError InterfaceError InvalidRequestError "

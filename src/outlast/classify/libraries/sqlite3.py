@@ -1,39 +1,25 @@
 """sqlite3: SQLite's result codes, and texts of errors with the general code."""
 
-from outlast.classify.codes import judge_words
+from outlast.classify.codes import judge_words, parse_named_numbers
 from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import TEXT_LIMIT, safe_int, safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
 
 _PRIMARY = 0xFF  # the low byte of an extended result code
-_GENERAL = ("SQLITE_ERROR", None)
+_GENERAL = "SQLITE_ERROR"
 
-RESULT_CODES: dict[int, tuple[str, Category | None]] = {
-    1: _GENERAL,
-    2: ("SQLITE_INTERNAL", Category.UNKNOWN),
-    3: ("SQLITE_PERM", Category.ACCESS_DENIED),
-    4: ("SQLITE_ABORT", Category.DATABASE_BUSY),
-    5: ("SQLITE_BUSY", Category.DATABASE_BUSY),
-    6: ("SQLITE_LOCKED", Category.DATABASE_BUSY),
-    7: ("SQLITE_NOMEM", Category.SYSTEM),
-    8: ("SQLITE_READONLY", Category.CONFIGURATION),
-    9: ("SQLITE_INTERRUPT", Category.UNKNOWN),
-    10: ("SQLITE_IOERR", Category.SYSTEM),
-    11: ("SQLITE_CORRUPT", Category.INTEGRITY),
-    13: ("SQLITE_FULL", Category.SYSTEM),
-    14: ("SQLITE_CANTOPEN", Category.CONFIGURATION),
-    15: ("SQLITE_PROTOCOL", Category.DATABASE_BUSY),
-    17: ("SQLITE_SCHEMA", Category.DATABASE_BUSY),
-    18: ("SQLITE_TOOBIG", Category.DATA),
-    19: ("SQLITE_CONSTRAINT", Category.INTEGRITY),
-    20: ("SQLITE_MISMATCH", Category.INTEGRITY),
-    21: ("SQLITE_MISUSE", Category.INVALID_PARAMETERS),
-    22: ("SQLITE_NOLFS", Category.SYSTEM),
-    23: ("SQLITE_AUTH", Category.AUTHENTICATION),
-    25: ("SQLITE_RANGE", Category.INVALID_PARAMETERS),
-    26: ("SQLITE_NOTADB", Category.INTEGRITY),
-}
-"""Name and category by primary result code; with None the text decides."""
+RESULT_CODES = parse_named_numbers("""
+    database_busy: 4:SQLITE_ABORT 5:SQLITE_BUSY 6:SQLITE_LOCKED 15:SQLITE_PROTOCOL 17:SQLITE_SCHEMA
+    system: 7:SQLITE_NOMEM 10:SQLITE_IOERR 13:SQLITE_FULL 22:SQLITE_NOLFS
+    access_denied: 3:SQLITE_PERM
+    authentication: 23:SQLITE_AUTH
+    configuration: 8:SQLITE_READONLY 14:SQLITE_CANTOPEN
+    integrity: 11:SQLITE_CORRUPT 19:SQLITE_CONSTRAINT 20:SQLITE_MISMATCH 26:SQLITE_NOTADB
+    data: 18:SQLITE_TOOBIG
+    invalid_parameters: 21:SQLITE_MISUSE 25:SQLITE_RANGE
+    unknown: 2:SQLITE_INTERNAL 9:SQLITE_INTERRUPT
+""")
+"""Name and category by primary result code; for the general one the text decides."""
 
 
 # SQLITE_ERROR is about the statement; only the text shows what is wrong with it.
@@ -54,10 +40,9 @@ def read_result_code(error: object) -> Found:
     number = safe_int(error, "sqlite_errorcode")
     if number is None:
         return None
-    name, category = RESULT_CODES.get(number & _PRIMARY, _GENERAL)
+    name, category = RESULT_CODES.get(number & _PRIMARY, (_GENERAL, None))
     if category is None:
-        text = text_of(error)[:TEXT_LIMIT].lower()
-        category = judge_words(text, _STATEMENT)
+        category = judge_words(text_of(error)[:TEXT_LIMIT].lower(), _STATEMENT)
     error_name = safe_str(error, "sqlite_errorname")  # Python 3.11 uses 'unknown' for codes that it does not know
     return Evidence(category=category, code=error_name if error_name and error_name != "unknown" else name)
 

@@ -4,11 +4,10 @@ import sys
 from functools import lru_cache
 
 from outlast.classify.codes import name_of_errno, origin_of_errno, read_proxy_status
-from outlast.classify.libraries.library import Found, Library
+from outlast.classify.libraries.library import Found, Library, wrapped
 from outlast.classify.safe_access import (
     credentials_in,
     read_headers,
-    safe_error,
     safe_getattr,
     safe_int,
     status_of,
@@ -89,11 +88,6 @@ def _read_status(error: object, name: str) -> Evidence | None:
     return Evidence(origin=Origin.HTTP, http_status=status, headers=read_headers(headers), credentials_sent=sent)
 
 
-def read_url_error(error: object) -> Found:
-    """The reason of a URLError, if it is another error."""
-    return safe_error(error, "reason")
-
-
 def read_process_error(error: object) -> Found:
     """Exit status and output of the process: killed, temporary failure, or its own text."""
     returncode = safe_int(error, "returncode")
@@ -162,7 +156,7 @@ LIBRARY = Library(
         "socket.gaierror socket.herror": read_name_resolution,
         "ssl.SSLError": read_tls,
         "urllib.HTTPError": read_http_error,
-        "urllib.URLError": read_url_error,
+        "urllib.URLError": wrapped("reason"),
         "subprocess.CalledProcessError": read_process_error,
         "xmlrpc.ProtocolError": read_xmlrpc_status,
     },

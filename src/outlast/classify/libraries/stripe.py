@@ -1,11 +1,9 @@
 """stripe: a status, an error code and a decline code, and a header that says whether to retry."""
 
-from outlast.classify.codes import categories_by_name
-from outlast.classify.libraries.library import Found, Library
+from outlast.classify.codes import parse_names
+from outlast.classify.libraries.library import Found, Library, wrapped
 from outlast.classify.safe_access import (
-    header_of,
     read_headers,
-    safe_error,
     safe_getattr,
     safe_item,
     safe_str,
@@ -15,27 +13,20 @@ from outlast.failure import Category, Evidence, Origin
 
 _C = Category
 
-CODES = categories_by_name(
-    {
-        _C.RATE_LIMIT: "rate_limit",
-        _C.API_TEMPORARY: (
-            "lock_timeout idempotency_key_in_use processing_error issuer_not_available try_again_later "
-            "reenter_transaction approve_with_id"
-        ),
-        _C.NOT_FOUND: "resource_missing no_such_resource",
-        _C.AUTHENTICATION: (
-            "api_key_expired platform_api_key_expired account_invalid secret_key_required invalid_client "
-            "account_closed testmode_charges_only livemode_mismatch"
-        ),
-        _C.QUOTA_EXHAUSTED: "balance_insufficient quota_exceeded",
-    }
-)
+CODES = parse_names("""
+    rate_limit: rate_limit
+    api_temporary: lock_timeout idempotency_key_in_use processing_error issuer_not_available try_again_later
+      reenter_transaction approve_with_id
+    not_found: resource_missing no_such_resource
+    authentication: api_key_expired platform_api_key_expired account_invalid secret_key_required invalid_client
+      account_closed testmode_charges_only livemode_mismatch
+    quota_exhausted: balance_insufficient quota_exceeded
+""")
 """Category by error code and by decline code; a card declined for any other reason stays declined."""
 
 
 def read_answer(error: object) -> Found:
     """Code, decline code, status and the `Stripe-Should-Retry` header."""
-    headers = safe_getattr(error, "headers")
     body = safe_getattr(error, "json_body")
     code = safe_str(error, "code") or _text(body, "code")
     decline = _text(body, "decline_code")
@@ -46,10 +37,9 @@ def read_answer(error: object) -> Found:
     return Evidence(
         origin=Origin.HTTP,
         http_status=status,
-        headers=read_headers(headers),
+        headers=read_headers(safe_getattr(error, "headers")),
         code=decline or code,
         category=category,
-        retryable={"true": True, "false": False}.get(header_of(headers, "stripe-should-retry") or ""),
         credentials_sent=True,
     )
 
@@ -64,11 +54,6 @@ def read_key_error(error: object) -> Found:
 def _text(body: object, key: str) -> str | None:
     value = safe_item(body, "error", key)
     return value if isinstance(value, str) else None
-
-
-def read_connection_error(error: object) -> Found:
-    """The wrapped error of the HTTP client."""
-    return safe_error(error, "__cause__")
 
 
 LIBRARY = Library(
@@ -95,7 +80,7 @@ LIBRARY = Library(
     },
     readers={
         "StripeError": read_answer,
-        "APIConnectionError": read_connection_error,
+        "APIConnectionError": wrapped("__cause__"),
         "AuthenticationError": read_key_error,
     },
     says_nothing="StripeError StripeErrorWithParamCode APIError OAuthError",

@@ -3,19 +3,9 @@
 import re
 
 from outlast.classify.codes import read_connection_errno
-from outlast.classify.libraries.library import Found, Library
-from outlast.classify.safe_access import safe_error, text_of
+from outlast.classify.libraries.library import Found, Library, wrapped
+from outlast.classify.safe_access import text_of
 from outlast.failure import Category, Evidence, Origin
-
-
-def read_reason(error: object) -> Found:
-    """The error that the retries gave up on."""
-    return safe_error(error, "reason")
-
-
-def read_proxy_error(error: object) -> Found:
-    """The connection error to the proxy, or the proxy's response."""
-    return safe_error(error, "original_error")
 
 
 def read_response_error(error: object) -> Found:
@@ -41,9 +31,9 @@ LIBRARY = Library(
         Category.DATA: "DecodeError HeaderParsingError ResponseNotChunked",
     },
     readers={
-        "MaxRetryError": read_reason,
+        "MaxRetryError": wrapped("reason"),
         "ResponseError": read_response_error,
-        "ProxyError": read_proxy_error,
+        "ProxyError": wrapped("original_error"),
         "TimeoutError ProtocolError PoolError": read_connection_errno,
     },
     says_nothing="HTTPError BodyNotHttplibCompatible TimeoutStateError HTTPWarning UnsupportedExtension",

@@ -1,41 +1,30 @@
 """websockets: the close codes of both sides, or the response that refused the handshake."""
 
+from outlast.classify.codes import parse_numbers
 from outlast.classify.libraries.library import Found, Library
 from outlast.classify.safe_access import read_response, safe_getattr, safe_int, safe_str
 from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
 
-RECEIVED: dict[int, Category] = {
-    1000: Category.UNKNOWN,  # normal closure: not a failure
-    1001: Category.NETWORK,  # going away
-    1002: Category.INVALID_PARAMETERS,  # this side broke the protocol
-    1003: Category.INVALID_PARAMETERS,
-    1005: Category.NETWORK,  # closed without a code
-    1006: Category.NETWORK,  # lost without a closing frame
-    1007: Category.INVALID_PARAMETERS,
-    1008: Category.ACCESS_DENIED,  # policy violation
-    1009: Category.INVALID_PARAMETERS,  # this side's message is too big
-    1010: Category.CONFIGURATION,  # an extension is missing
-    1011: Category.API_TEMPORARY,
-    1012: Category.API_TEMPORARY,  # service restart
-    1013: Category.API_TEMPORARY,  # try again later
-    1014: Category.API_TEMPORARY,  # bad gateway
-    1015: Category.NETWORK,  # TLS
-    3000: Category.AUTHENTICATION,
-    3003: Category.ACCESS_DENIED,
-    3008: Category.API_TEMPORARY,  # timeout
-}
+RECEIVED = parse_numbers("""
+    unknown: 1000  # normal closure: not a failure
+    # going away; closed without a code; lost without a closing frame; TLS
+    network: 1001 1005 1006 1015
+    # internal error; service restart; try again later; bad gateway; timeout
+    api_temporary: 1011 1012 1013 1014 3008
+    authentication: 3000
+    access_denied: 1008 3003  # policy violation; forbidden
+    configuration: 1010  # an extension is missing
+    # this side broke the protocol, sent a wrong type or wrong bytes, or too big a message
+    invalid_parameters: 1002 1003 1007 1009
+""")
 """Category by the close code that the peer sent."""
 
-SENT: dict[int, Category] = {
-    1002: Category.DATA,
-    1003: Category.DATA,
-    1007: Category.DATA,
-    1008: Category.DATA,
-    1009: Category.DATA,
-    1010: Category.CONFIGURATION,
-    1011: Category.NETWORK,  # pings were not answered
-}
+SENT = parse_numbers("""
+    data: 1002 1003 1007-1009
+    configuration: 1010
+    network: 1011  # pings were not answered
+""")
 """Category by the close code that this side sent, because the peer broke the protocol."""
 
 _LEFT_TO_WORDS = frozenset({1000, 1008})
