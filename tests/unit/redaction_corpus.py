@@ -281,6 +281,11 @@ RANDOM_SHAPES = [
     "masterauth {}",
     "pre-shared-key {}",
     "wpa-psk {}",
+    "user[bob] password[{}]",
+    "passwd({}), host(x)",
+    "token<{}>",
+    "token|{}|next",
+    "password\t{}",
 ]
 """Shapes where nothing but a blank is between a name and a value."""
 
@@ -363,6 +368,11 @@ VENDOR_NAMES = [
 def read_texts(name):
     """Return the texts of a file, which are separated by lines with a percent sign."""
     return (DATA / name).read_text().rstrip("\n").split("\n%\n")
+
+
+def texts_without_secrets():
+    """Return the texts that must stay as they are."""
+    return read_texts("texts_without_secrets.txt")
 
 
 def secrets():
