@@ -53,16 +53,7 @@ _NAME_HINTS = (
     ("database", "ur"),
     ("conn", "str"),
     ("application", "id"),
-    ("code", "security"),
-    ("code", "recovery"),
-    ("code", "backup"),
-    ("code", "verification"),
-    ("code", "activation"),
-    ("code", "access"),
-    ("code", "device"),
-    ("code", "factor"),
-    ("code", "?"),
-    ("code", "&"),
+    *(("code", word) for word in word_set("security recovery backup verification activation access device factor ? &")),
 )
 _RAREST = "$&~@{[|<>`=(/'_-QZXJKVWBGYFDHULMOPRNSICETA9876543210qzxjkvbwpgfymculdhrsniotae:."
 _AFTER_DASH = r"[_-][\w+/=.$-]{10}"

@@ -19,9 +19,10 @@ _redact = Redactor(limit=TRACEBACK_LIMIT)
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object: its text and traceback, its extras, and the keys of the task and the error.
+    """Formats a record as one JSON object: its text, its extras, and the keys of the task and the error.
 
-    A line has ``time``, ``level``, ``logger``, ``message``, ``exception`` and ``stack``, as far as known. It is always valid JSON in ASCII. Values without a JSON type are written as text.
+    The keys of every line are ``time``, ``level``, ``logger`` and ``message``; ``exception`` and ``stack`` follow if
+    there are any. A line is always valid JSON in ASCII. Values without a JSON type are written as text.
     """
 
     def format(self, record: logging.LogRecord) -> str:
