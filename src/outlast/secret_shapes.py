@@ -207,8 +207,7 @@ SHAPES = (
     ("-a", rf"\b(?:redis-cli|https?|xh)\b[^\n]{{0,300}}?[\s'\"]-a{_BETWEEN}+(?=[^\s'\"])"),
     ("ldap", rf"\bldap[a-z]{{1,20}}\b[^\n]{{0,300}}?[\s'\"]-w{_BETWEEN}*(?=[^\s'\"])"),
     ("-u",
-        rf"(?<![\w-])(?:-u|--user|--proxy-user)(?:{_BETWEEN}+|(?=\w{{1,64}}:\w))(?=[^\s:'\"]{{0,64}}[:%])(?!\d+:\d+(?!\w))"),
-    ("smbclient|rpcclient|winexe", rf"\b(?:smbclient|rpcclient|winexe)\b[^\n]{{0,300}}?-U{_BETWEEN}*[\w\\]{{1,64}}%"),
+        rf"(?<![\w-])(?:-u|--user|--proxy-user)(?:{_BETWEEN}+|(?=[\w\\]{{1,64}}[:%]\w))(?=[^\s:'\"]{{0,64}}[:%])(?!\d+:\d+(?!\w))"),
     ("echo |printf ",
         (r"\b(?:echo|printf)\s+(?:-n\s+)?(?:\\*['\"]?%s(?:\\+n)?\\*['\"]?\s+)?+(?!\\*['\"]?\$)(?P<secret>[^|\n]{1,200}?)\s*\|"
         r"[^|\n]{0,200}?(?:password-stdin|pass(?:phrase|word)?-fd|with-token|\bsudo -S|\bchpasswd|\bpasswd)")),
