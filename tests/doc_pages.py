@@ -154,3 +154,10 @@ def anchors(file):
         if seen[slug]:
             seen[f"{slug}-{seen[slug]}"] = 0
     return seen
+
+
+def table(text, section):
+    """Return the rows of the table of a section whose first cell is code, as cells without their marks."""
+    found = re.search(rf"^## {section}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)[1]
+    lines = [line for line in found.splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

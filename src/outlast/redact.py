@@ -29,15 +29,20 @@ _FLAGS = re.IGNORECASE | re.DOTALL
 # What follows a secret name and a blank and looks random: letters of both kinds and digits in two places, or hexadecimal digits.
 _RANDOM = (
     r"(?-i:(?![/~.]|\w{1,10}://)(?=[^\s=]{0,60}[a-z])(?=[^\s=]{0,60}[A-Z])(?=[^\s=\d]{0,60}\d++[^\s=\d]{1,60}\d)[\w.+/~!@#$%^*:-]{8,}+|(?=[a-f]*\d)(?=\d*[a-f])[\da-f]{24,}+)"
-    r"(?=[\s.,;)'\"\]\\]|$)"
+    r"(?=[\s.,;)'\"\]}>|\\]|$)"
 )
+_BLANKS = r"\s*+(?:(?<!\\)\\{1,8}t\s*+){0,9}+"  # a tab may be escaped
 # A name that is quoted or not, and what separates it from a value.
 _NAMED_VALUE = (
-    r"(?<![\w.-])([\w.-]++)((?:\\*['\"`]|%5D|\])*+)"
-    r"(\s*+(?:[:!?|+]{0,2}=[=>~]{0,2}|:(?!:|//)|::(?=[ \t])|[：＝→⇒]|->|<-(?=\s*+\\*['\"])|;s:\d{1,9}:(?=\\*\"))|\s*+,(?=\s*+\\*b?['\"])|"
-    rf"[ \t]++(?:(?=\\*['\"`])|(?:(?:is|was)[ \t]?:?|(?-i:IN|I?LIKE))[ \t]|(?={_RANDOM})))"
+    r"(?<![\w.-])((?:[\w.]|-(?!>))++)((?:\\*['\"`]|%5D|\]|</\w{1,9}>|\*\*|\[[\d;]{1,9}m){0,9}+)"
+    rf"({_BLANKS}(?:[:!?|+.]{{0,2}}=[=>~]{{0,2}}|:(?!:|//)|::(?=[ \t])|[：＝→⇒]|->|<-(?=\s*+\\*['\"])|\)?[ \t]*(?:\|\||\?\?|\?:)(?=\s*+\\*['\"`][^\s'\"`]{{6}})|;s:\d{{1,9}}:(?=\\*\"))|"
+    r"\s*+,(?:\s*+(?:default|fallback)=)?(?=\s*+\\*b?['\"])|"
+    rf"[\[(<{{|](?={_RANDOM})|(?:[ \t]++|(?<!\\)\\{{1,8}}t){{1,9}}+(?:(?=\\*['\"`])|(?:(?:is|was)[ \t]?:?|(?-i:IN|I?LIKE))[ \t]|(?={_RANDOM})))"
 )
-_OPTION = r"(?<![\w-])(--?[a-z][\w-]+)()((?:['\"]\s*,\s*|\s+)(?=[^\s-]|-\S*\d))"
+# Not the next name of a JSON object, and not the placeholder in a usage text: [--token TOKEN].
+_OPTION = (
+    r"(?<![\w-])(--?[a-z][\w-]+)()((?:['\"]\s*,\s*|\s+)(?=[^\s-]|-\S*\d)(?!['\"](?:--|[\w.]+['\"]:)|(?-i:[A-Z_]+)\]))"
+)
 # Each secret name contains one of these words, and where a second one is given also that.
 _NAME_HINTS = (
     (
@@ -48,16 +53,7 @@ _NAME_HINTS = (
     ("database", "ur"),
     ("conn", "str"),
     ("application", "id"),
-    ("code", "security"),
-    ("code", "recovery"),
-    ("code", "backup"),
-    ("code", "verification"),
-    ("code", "activation"),
-    ("code", "access"),
-    ("code", "device"),
-    ("code", "factor"),
-    ("code", "?"),
-    ("code", "&"),
+    *(("code", word) for word in word_set("security recovery backup verification activation access device factor ? &")),
 )
 _RAREST = "$&~@{[|<>`=(/'_-QZXJKVWBGYFDHULMOPRNSICETA9876543210qzxjkvbwpgfymculdhrsniotae:."
 _AFTER_DASH = r"[_-][\w+/=.$-]{10}"
@@ -65,7 +61,7 @@ _LABELS = frozenset(["name", "key", "header", "field", "loc", "param", "paramete
 _LABELLED = frozenset(["value", "values", "content", "input", "rejected_value", "rejectedvalue"])
 _LABEL_REACH = 300  # characters between the name of a secret and its value: {"name": "token", "in": "body", "value": …}
 _TWO_WORDS = frozenset(
-    ["key", "keys", "string", "url", "id", "code", "phrase", "passe"]
+    ["key", "keys", "string", "url", "id", "code", "phrase", "passe", "khẩu", "السر", "المرور"]
 )  # last words of names with a blank: API key
 _WHOLE_LINE = r"authori[sz]ation|cookies?"
 
@@ -88,7 +84,7 @@ _ABOUT_IT = (
     r"please|set|see|use|check|required|missing|invalid|expired|incorrect|wrong|unknown|malformed|empty|revoked|denied|forbidden|"
     r"unauthorized|unable|failed|failure|errors?|expected|unexpected|timeout|timed|connection|connect|permission|exit|http|status|"
     r"server|request|network|context|deadline|eof|rpc|open|read|write|dial|get|post|put|field|option|flag|argument|value|input|string|"
-    rf"at least|already|only|\[errno){_END}|[45]\d\d (?=[a-z])|(?-i:[A-Z]\w*(?:Error|Exception|Timeout|Pool|Failure)\b))"
+    rf"at least|already|only|\[errno){_END}|[45]\d\d (?=[a-z])|(?:secret|configmap) (?=\\*['\"])|(?-i:[A-Z]\w*(?:Error|Exception|Timeout|Pool|Failure)\b))"
 )
 _REMARK = (
     r"\\*['\"][a-z][a-z ,.()-]{0,120}\b(?:required|must|invalid|incorrect|missing|expired|cannot|should|too (?:short|long|common)|not)\b"
@@ -98,22 +94,21 @@ _ERROR_NAME = (
     r"(?:Invalid|Expired|Missing|Unexpected|Bad|Unknown|Malformed|No|Illegal|Unsupported|Incorrect|Wrong|Revoked)[A-Z]"
 )
 # Blanks and line breaks before a value, types of YAML, and those that PHP shows.
-_BEFORE_VALUE = (
-    rf"[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=\S)|string\(\d{{1,9}}\) )?"
-)
+_BEFORE_VALUE = rf"(?:\*\*)?[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=\S)|string\(\d{{1,9}}\) )?"
 _CODE = r"(?:(?:await|new|not|yield)\s+)?([A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)*)([(\[]?)"
 _CODE_ROOTS = word_set(
     "self cls this settings config cfg conf os env environ args options opts request app ctx context kwargs"
 )
-_CALLS = word_set("str int bytes dict list repr input open getattr next quote getenv hash len")
+_CALLS = word_set("str int bytes dict list repr input open getattr next quote getenv hash len Column")
 _QUOTED = r"(?<!\\)(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
 _OPENING = r"[bruf@$]{0,2}(\\*)([\"'`])((?:\1\2){2})?"
+_JOINT = r"[ \t]*(?:(?:[+.][ \t]*\w[\w.]*[ \t]*)?[+.][ \t]*|[ \t])(?:\\+n?\s*)?(?=[bruf]{0,2}\\*(['\"])(?!\1))"
 _NEXT_FIELD = r"[,;&](?=\s|$|\\*['\"]|[\w.\-\[\]%][\w.\-\[\]% ]{0,40}=(?!=|\s|$))"
 _ESCAPES = r"(?:\x1b|(?<!\\)\\+(?:x1b|u001b|033))\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
 # Keys of rows, caches and locks, which are not secret even if they look random.
 _OPEN_KEY = r"(?:cache|dedup\w*|dictionary|foreign|group|hash|idempotency|index|item|lock|lookup|object|partition|primary|public|record|routing|row|sort|unique)[_-]?key$"
-_ENTITY = r"&(?:quot|apos|lt|gt|amp|#\d{1,7}|#x[0-9a-f]{1,6});"
-_ENCODED = r"(?<![\w.~+!*()%/-])[\w.~+!*()/-]*%[0-9A-Fa-f]{2}[\w.~+!*()%/-]*"
+_ENTITY = r"&(?:quot|apos|lt|gt|amp|shy|zwn?j|#\d{1,7}|#x[0-9a-f]{1,6});"
+_ENCODED = r"(?<![\w.~+!*()%/=-])[\w.~+!*()/=-]*%[0-9A-Fa-f]{2}[\w.~+!*()%/=-]*"
 _MOST_DECODINGS = 3
 _LONGEST_CALL = 300  # characters in the brackets of an expression
 
@@ -180,11 +175,12 @@ def _mask_visible(text: str, original: str, decodings: int = 0) -> str:
     """Return the text masked, also where characters are not visible, or escaped as in HTML."""
     is_html = "&" in text and compiled(_ENTITY, re.IGNORECASE).search(text)
     if text is not original or is_html or "\\u" in text or "\\x1b" in text or "\\033" in text:
-        visible = _without_invisible(original)
+        visible = original
         if is_html:
             from html import unescape  # noqa: PLC0415  # few texts need it
 
             visible = compiled(_ENTITY, re.IGNORECASE).sub(lambda found: unescape(found[0]), visible)
+        visible = _without_invisible(visible)
         visible = safe_text(visible, len(visible))
         masked = _mask_built_in(visible, decodings)
         if masked != visible:
@@ -217,7 +213,7 @@ def _mask_encoded(text: str, decodings: int) -> str:
         decoded = decode(text)
         masked = _mask_visible(safe_text(decoded, len(decoded)), decoded, decodings)
         if MASK in masked:
-            text = quote(masked, safe="*()!~+/")
+            text = quote(masked, safe="*()!~+/=")
     return text
 
 
@@ -272,7 +268,7 @@ def _full_name(text: str, found: "re.Match[str]") -> str:
     elif text[start - 1 : start] == "%":
         name = name[2:]
     if name.lower() in _TWO_WORDS and (
-        words := compiled(r"[a-z]+ (?:key |de )?$", re.IGNORECASE).search(text, max(start - 40, 0), start)
+        words := compiled(r"[^\W\d_]+ (?:key |de )?$", re.IGNORECASE).search(text, max(start - 40, 0), start)
     ):
         name = words[0] + name
     return name
@@ -366,6 +362,8 @@ def _is_pair(text: str, found: "re.Match[str]", start: int) -> bool:
         return False
     end = _value_end(text, start)
     value = text[start:end].strip("\\'\"b")
+    if text[end : end + 1] == ":" or value.startswith("--"):
+        return False
     before = text[max(found.start() - 8, 0) : found.start()]
     is_pair = compiled(r"[(\[]\s*\\*b?\\*['\"]$").search(before) is not None and text[end : end + 1] in {")", "]", ""}
     return (
@@ -400,7 +398,7 @@ def _is_code(text: str, start: int, name: str) -> bool:
     path, end = found[1], found.end()
     *roots, last = path.split(".")
     if not found[2]:
-        is_same = last.lower().strip("_").rstrip("s") == name.rpartition(".")[2].lower().strip("_").rstrip("s")
+        is_same = name.lower().rstrip("_s").endswith(last.lower().strip("_").rstrip("s"))
         is_named = is_same or ("_" in last and last.replace("_", "").isalpha())
         ends = not text[end : end + 1].strip(" \t\n,;)]}:\\'\"")
         return ends and (
@@ -422,9 +420,8 @@ def _is_code(text: str, start: int, name: str) -> bool:
             or (is_lookup and each.isidentifier() and each.islower())
             for each in literals
         )
-    is_written_out = compiled(r"(?=.*[=_])(?:[a-z]\w*=)?[a-z][\w.]*(?:, (?:[a-z]\w*=)?[a-z][\w.]*)*").fullmatch(
-        arguments
-    )
+    argument = r"(?:[a-z]\w*=)?(?:[a-z][\w.]*|\d{1,4}|True|False|None)"
+    is_written_out = compiled(rf"(?=.*[=_]){argument}(?:, {argument})*").fullmatch(arguments)
     return (
         bool(roots or is_written_out)
         or "_" in path
@@ -467,7 +464,15 @@ def _line_end(text: str, found: "re.Match[str]", name: str, start: int) -> int |
 
 
 def _value_end(text: str, start: int) -> int:
-    """Return the end of a value: of its quotes or brackets, otherwise up to the next blank or closing bracket."""
+    """Return the end of a value, also of one that is joined from quoted parts: "a" + "b"."""
+    end = _part_end(text, start)
+    while text[end - 1] in {"'", '"'} and (joint := compiled(_JOINT, re.IGNORECASE).match(text, end)):
+        end = _part_end(text, joint.end())
+    return end
+
+
+def _part_end(text: str, start: int) -> int:
+    """Return the end of the quotes or brackets at a position, otherwise of the run up to the next blank or closing bracket."""
     if found := compiled(_OPENING, re.IGNORECASE).match(text, start):
         escape, quote, triple = found.groups()
         if not escape and not triple:  # it may contain doubled quotes

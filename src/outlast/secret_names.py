@@ -45,10 +45,10 @@ _PAIRS = frozenset(
 )  # fmt: skip
 # A name that ends with one of these describes a secret and is not one: token_type, password_changed_at.
 _ABOUT = word_set(
-    "age alg algorithm at audience backend bucket budget class count counter domain email enabled endpoint error "
+    "age alg algorithm at audience backend bucket budget class count counter dir directory domain email enabled endpoint error "
     "errors exception expiration expired expires expiry field file filename format generator handler in issuer "
-    "length level lifetime limit manager max method middleware min mode module name names path policy position "
-    "provider rate required scope scopes server service size status stdin store strategy timeout ttl type types "
+    "length level lifetime limit manager max method middleware min mode module name names path pattern policy position "
+    "provider rate re regex required scope scopes server service size status stdin store strategy timeout ttl type types "
     "uri url user username validator validators version"
 )
 
@@ -71,14 +71,12 @@ def _is_secret(name: str, *, is_number: bool) -> bool:
     if not words:
         return False
     pairs = tuple(pairwise(words))
-    locked = compiled(_LOCKED_BY)
-    if any(
-        (second in {"key", "keys"} and locked.fullmatch(first)) or f"{first} {second}" in _PAIRS
-        for first, second in pairs
-    ):
+    if any(f"{first} {second}" in _PAIRS for first, second in pairs):
         return True
     if words[-1] in _ABOUT:
         return False
+    if any(second in {"key", "keys"} and compiled(_LOCKED_BY).fullmatch(first) for first, second in pairs):
+        return True
     if words[-2:] == ["application", "id"]:
         return not is_number
     for word in words:

@@ -183,7 +183,7 @@ SHAPES = (
     # user:password@host:port without a scheme; other words before a colon are those of addresses and images
     ("@",
         (r"(?<![\w.@/:%+-])(?!(?:mailto|to|from|cc|bcc|e?mail|sips?|xmpp|acct|jid|user(?![^\s@]{1,128}@[\w.-]+:\d)|sender|reply-to|author|by|npm|image):)"
-        r"[\w.+-]{1,64}:(?=[^\s@]{1,128}@)(?!//)(?P<secret>(?=[^@]+@(?!sha\d)(?:[\w.-]+(?::\d{1,5}(?![\w.])|/\w)))[^\s@/'\"<>,]{1,128}|"
+        r"[\w.+-]{1,64}:(?=[^\s@]{1,128}@)(?!//)(?P<secret>(?=[^@]+@(?!sha\d)(?:(?:[\w.-]+|\[[\da-f:.]+\])(?::\d{1,5}(?![\w.])|/\w)))[^\s@/'\"<>,]{1,128}|"
         r"(?=[^\s@]{0,128}[^\w\s@.:-]|(?-i:(?=[^\s@]{0,128}[a-z])(?=[^\s@]{0,128}[A-Z])(?=[^\s@]{0,128}\d)))"
         r"[^\s@/'\"<>,]{8,128}(?=@(?!sha\d)[a-z]))@")),
     ("jdbc:oracle|sqlplus",
@@ -199,42 +199,48 @@ SHAPES = (
     ("/bot", r"/bot\d{5,}:(?P<secret>[\w-]{20,})"),
     # options of commands that have a password in a single letter: mysql -pS, sshpass -p S, redis-cli -a S, -u user:password
     ("-p",
-        (r"\b(?:(?:mysql|mariadb|mongo|mycli|7z|cqlsh|sshpass|rabbitmqadmin|twine)[\w-]{0,20}|"
+        (r"\b(?:(?:mysql|mariadb|mongo|mycli|7z|cqlsh|sshpass|psexec|rabbitmqadmin|twine)[\w-]{0,20}|"
         rf"(?:docker|podman|helm|az|oc)\b[^\n]{{0,40}}?\blogin)\b[^\n]{{0,300}}?[\s'\"](?-i:-p){_BETWEEN}*(?=[^\s'\"])")),
     ("-p", rf"\b(?:zip|unzip|sqlcmd|bcp|isql)\b[^\n]{{0,300}}?[\s'\"](?-i:-P){_BETWEEN}*(?=[^\s'\"])"),
+    ("ssh-keygen", r"\bssh-keygen\b[^\n]{0,300}?[\s'\"](?-i:-N)(?:['\"],)?\s+(?!\\*['\"]\\*['\"])(?=\S)"),
+    ("htpasswd", r"\bhtpasswd [^\n]{0,100}?-\w*b\w* [^\s|]+ \S+ (?=\S)"),
     ("-a", rf"\b(?:redis-cli|https?|xh)\b[^\n]{{0,300}}?[\s'\"]-a{_BETWEEN}+(?=[^\s'\"])"),
     ("ldap", rf"\bldap[a-z]{{1,20}}\b[^\n]{{0,300}}?[\s'\"]-w{_BETWEEN}*(?=[^\s'\"])"),
     ("-u",
-        rf"(?<![\w-])(?:-u|--user|--proxy-user)(?:{_BETWEEN}+|(?=\w{{1,64}}:\w))(?=[^\s:'\"]{{0,64}}[:%])(?!\d+:\d+(?!\w))"),
-    ("smbclient|rpcclient|winexe", rf"\b(?:smbclient|rpcclient|winexe)\b[^\n]{{0,300}}?-U{_BETWEEN}*[\w\\]{{1,64}}%"),
+        rf"(?<![\w-])(?:-u|--user|--proxy-user)(?:{_BETWEEN}+|(?=[\w\\]{{1,64}}[:%]\w))(?=[^\s:'\"]{{0,64}}[:%])(?!\d+:\d+(?!\w))"),
+    ("echo |printf ",
+        (r"\b(?:echo|printf)\s+(?:-n\s+)?(?:\\*['\"]?%s(?:\\+n)?\\*['\"]?\s+)?+(?!\\*['\"]?\$)(?P<secret>[^|\n]{1,200}?)\s*\|"
+        r"[^|\n]{0,200}?(?:password-stdin|pass(?:phrase|word)?-fd|with-token|\bsudo -S|\bchpasswd|\bpasswd)")),
     # rows and values that databases show with an error
     ("[parameters:", rf"\[parameters: (?P<secret>.+?)(?:\](?={_LINE_BREAK}|\s*$|\s*\()|$)"),
     ("failing row contains (",
         r"failing row contains \((?P<secret>[^\n]+?)(?:\)(?=\.?(?:\\{1,8}n|\\?['\"]|\s|$))|(?=\n)|$)"),
     (")=(", r"key \((?P<names>[^\n=]{1,300})\)=\((?P<secret>.+?)(?:\)(?= (?:already|is |conflicts))|(?=\n)|$)"),
     ("entry '|value: '|value '",
-        r"(?:entry|value:?) '(?P<secret>[^\n]*?)(?:' for (?:key|column) \\?['`](?P<names>[\w.-]{1,128})|(?=\n)|$)"),
+        r"(?:entry|value:?) '(?P<secret>[^\n]*?)(?:' for (?:key|column|parameter|field|argument|option|property) \\?['`](?P<names>[\w.-]{1,128})|(?=\n)|$)"),
+    ("constant (", r"constant \((?P<secret>[^\n]{1,300}?)\) for \\*\"(?P<names>[\w.]{1,100})"),
     ("duplicate key value is (",
         r"constraint '(?P<names>[^']{1,128})'[^\n]{0,200}?duplicate key value is \((?P<secret>[^\n]+?)(?:\)(?=\.?(?:\s|$))|$)"),
     ("e11000", r"index: (?P<names>\S{1,128})\s+dup key: \{ ?(?P<secret>:[^\n}]+)"),
     ("values",
-        (rf"\((?P<names>[^()]{{1,2000}})\)\s*VALUES\s*(?!{_PLACEHOLDERS})"
+        (rf"(?P<names>\([^()]{{1,2000}}\)|\binto\s+[\w.]{{1,100}})\s*VALUES\s*(?!{_PLACEHOLDERS})"
         r"(?P<secret>\(.*?\)(?=\s*(?:;|$|\n|\\{1,8}n|\\?[\"']\s*[,)\]}]|returning|on\s))|\(.*$)")),
-    ("$1|$2|$3", r"\$\d{1,3} = (?=')"),
+    ("$", r"\$\d{1,3} = (?=')"),
     ("identified", r"\bidentified (?:with \S+ )?(?:by|as)\s+(?=['\"]|\S*\d)"),
     ("password", r"\b(?:with|set|encrypted) password\s+(?=['\"])|\bset password for \S+ = (?=['\"])"),
     ("acl setuser", r"\bacl setuser [^\n]{1,300}?\s>(?=\S)"),
     ("crypt(", r"\bcrypt\((?=')"),
+    ("login ", r"(?-i:\bLOGIN (?![A-Z]+ ))\S{1,100} (?=\\*\")"),
     ("auth ", r"(?-i:\bAUTH (?:default |PLAIN |LOGIN |XOAUTH2 )?(?![A-Z\d_-]+\b))(?=\S*\d)(?=\S*[a-z])"),
     # what is used if a setting is missing: password = os.environ.get("DB_PASSWORD") or "…"
     ("or '|or \"|or \\|else '|else \"|else \\",
         r"(?<![\w.-])(?P<names>[\w.-]{1,100})\s{0,9}=(?!=)[^\n=]{1,200}?[\s)](?:or|else)\s{1,9}(?=\\*['\"])"),
     # calls with a secret among their arguments
-    ("auth(", r"(?:basic|digest|ntlm)auth\(\s*(?:'[^'\n]*'|\"[^\"\n]*\"),\s*(?=['\"])"),
+    ("auth(", r"(?:basic|digest|ntlm)auth\(\s*\\*(?:'[^'\n]*'|\"[^\"\n]*\"),\s*(?=\\*['\"])"),
     (".login(",
         r"\.login\((?:\\*b?(?:'[^'\n]{1,100}'|\"[^\"\n]{1,100}\")|(?:[\w.]{0,40}[._])?(?:user|username|email)),\s*(?=\\*b?['\"])"),
     ("set_password(", r"set_password\((?:[^(),\n]{0,100},\s*){0,2}(?=\\*['\"])"),
-    ("hmac.new(|jwt.", r"\b(?:hmac\.new\(|jwt\.(?:en|de)code\([^,\n]{1,200},)\s*(?=b?['\"])"),
+    ("hmac.new(|fernet(|jwt.", r"\b(?:(?:hmac\.new|fernet)\(|jwt\.(?:en|de)code\([^,\n]{1,200},)\s*(?=\\*b?\\*['\"])"),
     # what validators show
     ("failed validating",
         r"(?P<secret>'[^'\n]*'|\"[^\"\n]*\")(?= [^\n]{1,200}\s+failed validating [^\n]{1,100} in schema(?P<names>(?:\[[^\]\n]{1,80}\])+))"),
@@ -249,10 +255,12 @@ SHAPES = (
         rf"(?P<secret>.+?)(?={_LINE_BREAK}--|$)")),
     ("value=|content=", rf"<(?P<names>\w{_INSIDE_TAG}*?)\b{_ATTRIBUTE}"),
     ("value=|content=", rf"<\w{_INSIDE_TAG}*?\b{_ATTRIBUTE}(?P<names>{_INSIDE_TAG}*)"),
-    ("<value>", rf"<\w{_INSIDE_TAG}*?\bname=(?P<names>[^\s>]{{1,100}})>\s*<value>(?P<secret>[^<]+)"),
-    ("<key>", r"<key>(?P<names>[^<>]{1,100})</key>\s*<(?:string|data)>(?P<secret>[^<]+)"),
+    ("<value>", rf"<\w{_INSIDE_TAG}*?\bname=(?P<names>[^\s>]{{1,100}}){_INSIDE_TAG}*>\s*<value>(?P<secret>[^<]+)"),
+    ("<key>|<td|<dd",
+        (rf"<(?:key|t[hd]|dt)\b{_INSIDE_TAG}*>(?P<names>[^<>]{{1,100}})</\w{{2,3}}>"
+        rf"\s*<(?:string|data|td|dd)\b{_INSIDE_TAG}*>(?P<secret>[^<]+)")),
     (">",
-        (rf"<(?P<names>\w[\w:.-]{{0,80}}(?:\s{_INSIDE_TAG}*)?)>(?!\s[^<]*$)\s*(?:<!\[CDATA\[)?"
+        (rf"<(?P<names>\w[\w:.-]{{0,80}}(?:\s{_INSIDE_TAG}*)?)>(?!(?:\s|\\*[\"'),.;\]}}])[^<]*(?:<(?![/!])|$))\s*(?:<!\[CDATA\[)?"
         r"(?P<secret>(?!<).[^<]*?)(?=\]\]>|<|$)")),
     # a header value that a client rejected, for instance because the key ends with a line break
     ("header value", r"header value:?\s+(?=\\*b?['\"])"),

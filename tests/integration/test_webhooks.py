@@ -139,6 +139,7 @@ def test_a_path_in_any_script_is_sent_encoded(server):
         "[64:ff9b::7f00:1]",
         "[64:ff9b:1::7f00:1]",
         "[2002:7f00:1::]",
+        "192.0.0.192",
         "[fe80::1]",
         "[fec0::1]",
         "[fd00::1]",

@@ -3,7 +3,7 @@
 import re
 import time
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outlast.redact import Redactor
@@ -19,6 +19,8 @@ units = st.sampled_from(WHOLE) | st.lists(st.sampled_from(PIECES), min_size=1, m
 
 
 @settings(max_examples=12, deadline=None)
+@example("", "\\t")
+@example("", "[1m")
 @given(st.just("") | st.sampled_from(WHOLE), units)
 def test_a_megabyte_takes_linear_time(start, unit):
     text = start + unit * (SIZE // len(unit))

@@ -394,7 +394,9 @@ class StoreMachine(RuleBasedStateMachine):
         assert live == sum(rows[status] for status in LIVE)
         assert books["failed"] - books["replayed"] - books["discarded"] == letters
         counts = self.store.counts()
-        assert counts == {name: rows[name] for name in counts} | {"dead_letters": letters} == self.store.counter_check()[1]
+        assert (
+            counts == {name: rows[name] for name in counts} | {"dead_letters": letters} == self.store.counter_check()[1]
+        )
 
     @invariant()
     def the_groups_say_what_a_count_would(self):

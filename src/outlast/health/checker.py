@@ -13,20 +13,23 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from outlast import clock
 from outlast.async_backends import in_trio
 from outlast.decide.backoff import check_count
 from outlast.errors import ConfigError
 from outlast.forks import after_fork
-from outlast.ports.rows import DeadLetter, DeadLetterFilter
+from outlast.ports.rows import DeadLetterFilter
+
+if TYPE_CHECKING:
+    from outlast.ports.store import Store
 
 READY_CHECKS = ("database", "scheduler", "loop")
 """The checks that decide about readiness, as far as a checker has them."""
@@ -140,13 +143,6 @@ class Heartbeat:
         return Finding(age < self._limit, f"last beat {age:.1f} s ago, the limit is {self._limit:g} s")
 
 
-class OldestReadyStore(Protocol):
-    """The method of a store that `OldestReadyTask` needs."""
-
-    def oldest_ready(self, queues: Sequence[str], /) -> float | None:
-        """Return the seconds that the oldest ready task has waited; None if there is none."""
-
-
 class OldestReadyTask:
     """A check that ready tasks do not wait too long. Otherwise it is degraded: more workers may be needed.
 
@@ -158,7 +154,7 @@ class OldestReadyTask:
 
     def __init__(
         self,
-        store: OldestReadyStore,
+        store: "Store",
         limit: float = 300.0,
         queues: Sequence[str] | Callable[[], Sequence[str]] = ("default",),
     ) -> None:
@@ -175,16 +171,6 @@ class OldestReadyTask:
         return Finding(ok=True, detail=detail, degraded=age > self._limit)
 
 
-class DeadLetterStore(Protocol):
-    """The methods of a store that `DeadLetterGrowth` needs."""
-
-    def now(self) -> datetime:
-        """Return the current time of the store's clock."""
-
-    def dead_letters(self, which: DeadLetterFilter, /) -> list[DeadLetter]:
-        """Return dead letters, newest first."""
-
-
 class DeadLetterGrowth:
     """A check that there are not too many new dead letters. Otherwise it is degraded.
 
@@ -197,7 +183,7 @@ class DeadLetterGrowth:
         window: The window, in seconds.
     """
 
-    def __init__(self, store: DeadLetterStore, limit: int = 10, window: float = 3600.0) -> None:
+    def __init__(self, store: "Store", limit: int = 10, window: float = 3600.0) -> None:
         self._store, self._limit = store, check_count("limit", limit, 0)
         self._window = _check_positive("window", window)
 
@@ -241,16 +227,6 @@ class DatabaseProtocol(Protocol):
         """Run a query."""
 
 
-class HealthStore(Protocol):
-    """The methods of a store that the database check needs."""
-
-    def now(self) -> datetime:
-        """Return the current time of the store's clock."""
-
-    def next_due(self, queues: Sequence[str], /) -> float | None:
-        """Return the seconds until a task of these queues can be claimed."""
-
-
 def _database_check(db: Any) -> CheckFunction:
     """Return the check for a database.
 
@@ -272,7 +248,7 @@ def _database_check(db: Any) -> CheckFunction:
     return _sqlite_check(db) if isinstance(db, sqlite3.Connection) else partial(_check_connection, db)
 
 
-def _check_store(store: HealthStore) -> bool:
+def _check_store(store: "Store") -> bool:
     """Check a store: its clock, which is the clock of the server if there is one, and the table of tasks."""
     store.now()
     store.next_due(("default",))  # a file has no clock of its own, so `now` does not read it
@@ -484,7 +460,7 @@ class HealthChecker:
 
     def __init__(
         self,
-        db: DatabaseProtocol | HealthStore | HealthApp | None = None,
+        db: "DatabaseProtocol | Store | HealthApp | None" = None,
         scheduler: SchedulerProtocol | None = None,
         checks: Mapping[str, CheckFunction] | None = None,
         cache: float = 1.0,

@@ -9,7 +9,8 @@ from typing import Any, Self
 from outlast.errors import ContentError
 
 _UNICAST = ipaddress.ip_network("2000::/3")  # all allocated IPv6 addresses; the others have special uses
-_AZURE_HOST = ipaddress.ip_address("168.63.129.16")  # serves each virtual machine its metadata, at a public address
+# Azure serves each virtual machine its metadata at a public address, and Oracle at one that is reserved for protocols.
+_CLOUD_HOSTS = (ipaddress.ip_network("168.63.129.16/32"), ipaddress.ip_network("192.0.0.0/24"))
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -20,7 +21,7 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(ip, ipaddress.IPv4Address):
-        return ip.is_global and not (ip.is_multicast or ip.is_reserved) and ip != _AZURE_HOST
+        return ip.is_global and not (ip.is_multicast or ip.is_reserved or any(ip in each for each in _CLOUD_HOSTS))
     inner = ip.ipv4_mapped or ip.sixtofour
     if inner is None and ip in _NAT64:
         inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
@@ -42,7 +43,26 @@ _HALF_ENTITY = re.compile(r"&[a-z]{0,3}$")
 _JSON_HEADERS = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "outlast"}
 
 
-class SlackChannel:
+class _NamedChannel:
+    """A channel that shows its name, and nothing else."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        """Return the class and the name; a URL stays secret."""
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class _PostingChannel(_NamedChannel):
+    """A channel that posts to a URL."""
+
+    def _open(self, service: str, url: str, timeout: float, *, allow_private: bool) -> None:
+        parse_webhook_url(url, allow_private=allow_private)  # the addresses of the host are checked at each request
+        self.name = channel_name(service, url)
+        self._post = partial(post, url, allow_private=allow_private, timeout=timeout)
+
+
+class SlackChannel(_PostingChannel):
     """Sends messages to an incoming webhook of Slack, or of a compatible server such as Mattermost.
 
     Args:
@@ -58,18 +78,12 @@ class SlackChannel:
     """
 
     def __init__(self, url: str, *, allow_private: bool = False, timeout: float = 10.0) -> None:
-        parse_webhook_url(url, allow_private=allow_private)  # the addresses of the host are checked at each request
-        self.name = channel_name("slack", url)
-        self._url, self._allow_private, self._timeout = url, allow_private, timeout
-
-    def __repr__(self) -> str:
-        """Return the class and the name; the URL stays secret."""
-        return f"<SlackChannel {self.name}>"
+        self._open("slack", url, timeout, allow_private=allow_private)
 
     def send(self, message: Message) -> None:
         """Send a message. Raises the errors of `post`."""
         body = json.dumps(slack_payload(message), ensure_ascii=False).encode("utf-8", "replace")
-        post(self._url, body, _JSON_HEADERS, allow_private=self._allow_private, timeout=self._timeout)
+        self._post(body, _JSON_HEADERS)
 
 
 def slack_payload(message: Message) -> dict[str, Any]:
@@ -97,7 +111,7 @@ def _escape(text: str, limit: int) -> str:
 _SIGNATURE = "Outlast-Signature"
 
 
-class WebhookChannel:
+class WebhookChannel(_PostingChannel):
     """Posts messages as JSON to a server of yours.
 
     The body is ``{"title": …, "text": …, "alerts": […]}``. Each alert has ``id``, ``key``, ``kind``, ``state``,
@@ -127,14 +141,8 @@ class WebhookChannel:
         allow_private: bool = False,
         timeout: float = 10.0,
     ) -> None:
-        parse_webhook_url(url, allow_private=allow_private)  # the addresses of the host are checked at each request
-        self.name = channel_name("webhook", url)
-        self._url, self._allow_private, self._timeout = url, allow_private, timeout
+        self._open("webhook", url, timeout, allow_private=allow_private)
         self._headers, self._secret = {**_JSON_HEADERS, **(headers or {})}, secret
-
-    def __repr__(self) -> str:
-        """Return the class and the name; the URL stays secret."""
-        return f"<WebhookChannel {self.name}>"
 
     def send(self, message: Message) -> None:
         """Send a message. Raises the errors of `post`."""
@@ -142,7 +150,7 @@ class WebhookChannel:
         body, headers = json.dumps(data).encode("ascii"), dict(self._headers)
         if self._secret is not None:
             headers[_SIGNATURE] = f"sha256={hmac.new(self._secret.encode(), body, 'sha256').hexdigest()}"
-        post(self._url, body, headers, allow_private=self._allow_private, timeout=self._timeout)
+        self._post(body, headers)
 
 
 def _alerts_data(message: Message) -> list[dict[str, Any]]:
@@ -163,7 +171,7 @@ def _is_log_allowed(_: logging.LogRecord) -> bool:
     return not _logs_silenced.get()
 
 
-class AppriseChannel:
+class AppriseChannel(_NamedChannel):
     """Sends messages to a service that Apprise supports, such as mail, chat or push (extra ``notify``).
 
     Apprise makes its own requests: it follows redirects, and private networks are **not** blocked. Anyone who can set
@@ -195,10 +203,6 @@ class AppriseChannel:
                 "it may contain secrets); for a Slack-compatible webhook, use slack+https://…"
             )
         self.name = channel_name(urlsplit(url).scheme or "apprise", url)
-
-    def __repr__(self) -> str:
-        """Return the class and the name; the URL stays secret."""
-        return f"<AppriseChannel {self.name}>"
 
     def _add_service(self, url: str) -> bool:
         token = _logs_silenced.set(True)
@@ -256,7 +260,7 @@ class Channel(Protocol):
         """Send a message in bounded time, or raise. May be called twice with the same message."""
 
 
-class FunctionChannel:
+class FunctionChannel(_NamedChannel):
     """Passes messages to a function. It runs in the delivery thread, so it needs a timeout of its own.
 
     Args:
@@ -276,10 +280,6 @@ class FunctionChannel:
         module = getattr(function, "__module__", None) or kind.__module__
         self.name = f"{module}.{getattr(function, '__qualname__', None) or kind.__qualname__}"
         self._function = function
-
-    def __repr__(self) -> str:
-        """Return the class and the name."""
-        return f"<FunctionChannel {self.name}>"
 
     def send(self, message: Message) -> None:
         """Call the function."""

@@ -15,24 +15,14 @@ from outlast.record.json_values import json_text, to_json_value
 from outlast.record.log_text import TRACEBACK_LIMIT, traceback_of
 from outlast.redact import Redactor
 
-__all__ = ["LINE_KEYS", "JsonFormatter", "record_message"]
-
-LINE_KEYS = {
-    "time": "Time in UTC, with milliseconds.",
-    "level": "`debug`, `info`, `warning`, `error` or `critical`.",
-    "logger": "Name of the logger.",
-    "message": "The text of the record.",
-    "exception": "The traceback with its causes, redacted and truncated, if there is one.",
-    "stack": "The stack of the logging call, redacted and truncated, if `stack_info` was set.",
-}
-"""The keys of every line. The extras of the record follow."""
 _redact = Redactor(limit=TRACEBACK_LIMIT)
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object: `LINE_KEYS`, its extras, and the keys of the task and the error.
+    """Formats a record as one JSON object: its text, its extras, and the keys of the task and the error.
 
-    A line is always valid JSON in ASCII. Values without a JSON type are written as text.
+    The keys of every line are ``time``, ``level``, ``logger`` and ``message``; ``exception`` and ``stack`` follow if
+    there are any. A line is always valid JSON in ASCII. Values without a JSON type are written as text.
     """
 
     def format(self, record: logging.LogRecord) -> str:

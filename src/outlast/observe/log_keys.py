@@ -8,39 +8,6 @@ from outlast.classify import classify
 from outlast.record.log_text import traceback_of
 from outlast.run.call_state import CURRENT_TASK
 
-__all__ = [
-    "LOG_KEYS",
-    "STANDARD_ATTRIBUTES",
-    "context_keys",
-    "error_from_exc_info",
-    "outlast_keys",
-    "redacted_exception",
-]
-
-LOG_KEYS = {
-    "job_id": "Name of the job.",
-    "run_id": "Id of the run.",
-    "env": "The environment it runs in.",
-    "job_start_at": "Start time of the run.",
-    "entity": "What a target of the job is, such as `item`.",
-    "source_id": "The target of a job, or the id of a source.",
-    "task_id": "Id of the task.",
-    "task_type": "Name of the task.",
-    "call": "Name of the function or request that was called.",
-    "attempt": "Number of the attempt, from 1.",
-    "max_attempts": "Number of attempts that the policy allows.",
-    "delay": "Seconds until the next attempt.",
-    "duration": "Seconds that the last attempt of a finished task took.",
-    "more": "Number of further lines of the same kind that were left out, in a summary line.",
-    "reason": "Why there is no further attempt.",
-    "error_category": "Category of the failure.",
-    "origin": "The kind of system that failed, such as `http` or `db`.",
-    "http_status": "The HTTP status, or null.",
-    "exception_name": "Class name of the error.",
-    "failure_message": "Text of the error, redacted and truncated.",
-}
-"""The keys of failure records. A record has those that are known."""
-
 STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 """The attributes of every log record, which are not keys of Outlast."""
 

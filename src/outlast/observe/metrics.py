@@ -15,22 +15,6 @@ from outlast.record.events import Event
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 """Upper bounds of histograms, in seconds."""
 
-LABELS = {
-    "call": "The retried call: a function, or the method and host of a request. 100 names, then `other`.",
-    "category": "Category of the failure.",
-    "decision": "The decision that was only observed: `retry`, `defer`, `fail`, `abort`, `skip` or `disable`.",
-    "event": "The event that was counted.",
-    "outage": "`true` if so many sources failed that the cycle was not counted, else `false`.",
-    "outcome": "How it ended.",
-    "profile": "The profile of sources. 100 names, then `other`.",
-    "reason": "Why there is no further attempt.",
-    "resource": "The resource, often a host. 100 names, then `other`.",
-    "state": "The current or new state.",
-    "status": "Status of the tasks.",
-    "task": "Name of the task if it belongs to the app, else `other`. Without an app, 100 names, then `other`.",
-}
-"""The description of each label. The number of values is limited: further names are counted as `other`."""
-
 
 class Metric(NamedTuple):
     """One metric.

@@ -33,27 +33,6 @@ __all__ = ["MeteredApp", "instrument", "uninstrument"]
 
 SpanAttributes = dict[str, str | int | float | bool]
 
-SPAN_ATTRIBUTES = {
-    "call": "Name of the retried function or request.",
-    "task": "Name of the task.",
-    "task_id": "Id of the task.",
-    "attempt": "Number of the attempt, from 1.",
-    "attempts": "Number of attempts made.",
-    "max_attempts": "Number of attempts that the policy allows.",
-    "delay": "Seconds until the next attempt.",
-    "elapsed": "Seconds since the first failure.",
-    "reason": "Why there is no further attempt.",
-    "outcome": "How the attempt of a task ended.",
-    "category": "Category of the failure.",
-    "origin": "The kind of system that failed, such as `http` or `db`.",
-    "rule": "The rule that classified the failure.",
-    "http_status": "The HTTP status, if there was a response.",
-    "exception_name": "Class name of the error.",
-    "failure_message": "Text of the error, redacted and truncated.",
-}
-"""The description of each attribute. In a trace, their names start with ``outlast.``."""
-
-
 SPAN_EVENTS: dict[type[events.Event], tuple[str, tuple[str, ...]]] = {
     events.AttemptFailed: ("outlast.attempt_failed", ("call", "attempt", "max_attempts")),
     events.Retrying: ("outlast.retrying", ("call", "attempt", "max_attempts", "delay")),

@@ -287,12 +287,17 @@ def _is_disabled_by_hand(source: Source) -> bool:
 
 
 def _alert_title(source: Source, state: SourceState) -> str:
-    failures = source.consecutive_failures
-    times = "1 failure" if failures == 1 else f"{failures} failures in a row"
     since = source.health.failing_since
-    if failures == 0 and since is not None:
+    if source.consecutive_failures == 0 and since is not None:
         return f"{_source_title(source)}: no success since {since:%Y-%m-%d}"
-    return f"{_source_title(source)}: {'disabled' if state is SourceState.DISABLED else 'in trouble'} after {times}"
+    what = "disabled" if state is SourceState.DISABLED else "in trouble"
+    return f"{_source_title(source)}: {what} after {failures_in_a_row(source)}"
+
+
+def failures_in_a_row(source: Source) -> str:
+    """Return the number of a source's failures as text."""
+    failures = source.consecutive_failures
+    return "1 failure" if failures == 1 else f"{failures} failures in a row"
 
 
 def _source_title(source: Source) -> str:

@@ -7,16 +7,16 @@ import re
 from typing import Any
 
 from outlast.errors import ConfigError, ContentError
+from outlast.patterns import word_set
 from outlast.ports.source_rows import Source
 from outlast.sources.fetchers import Fetched, SourceResponse, download, web_charset
 
-_HIDDEN = frozenset({"script", "style", "noscript", "template"})
+_HIDDEN = word_set("script style noscript template")
 # They do not separate words; every other element does.
-_INLINE = frozenset({
-    "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins",
-    "kbd", "label", "mark", "q", "rb", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong",
-    "sub", "sup", "time", "tt", "u", "var", "wbr",
-})  # fmt: skip
+_INLINE = word_set(
+    "a abbr b bdi bdo big cite code data del dfn em font i ins kbd label mark q rb rp rt ruby s samp small span strike "
+    "strong sub sup time tt u var wbr"
+)
 _TEXT = "-text"  # the parser's name for a piece of text
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _META_WITHIN = 4096  # bytes of a page that are searched for its charset
@@ -27,10 +27,7 @@ _FEW_TAGS = 10_000
 _DEEPEST = 5_000
 _TAG = re.compile(r"<(/?)([a-z][a-z0-9-]{0,30})", re.IGNORECASE)
 # They have no end tag, or end where the next one of their kind starts.
-_FLAT = frozenset({
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track",
-    "wbr", "p", "li", "dt", "dd", "tr", "td", "th", "option",
-})  # fmt: skip
+_FLAT = word_set("area base br col embed hr img input link meta param source track wbr p li dt dd tr td th option")
 
 
 async def fetch_page(source: Source, client: Any) -> Fetched:

@@ -392,7 +392,7 @@ class ObservingClose:
         before = {source.id: source for source in sources}
         pairs = [(before[change.source.id], change) for change in closing.changes]
         self._disabled = [
-            (Failure.from_dict(source.pending), self._reason(change.source))
+            (Failure.from_dict(source.pending), _disable_reason(change.source))
             for source, change in pairs
             if source.pending is not None and self._would_disable(source, change.source)
         ]
@@ -411,11 +411,9 @@ class ObservingClose:
         limit = 1 if before.state is SourceState.PROBATION else self._rules.threshold
         return before.consecutive_failures < limit
 
-    @staticmethod
-    def _reason(source: Source) -> str:
-        failures = source.consecutive_failures
-        times = "1 failure" if failures == 1 else f"{failures} failures in a row"
-        return f"source {source.id} ({redacted_source_url(source)}), after {times}"
+
+def _disable_reason(source: Source) -> str:
+    return f"source {source.id} ({redacted_source_url(source)}), after {outcomes.failures_in_a_row(source)}"
 
 
 def _keep_state(before: Source, change: SourceChange, rules: SourceRules, now: datetime) -> SourceChange:
