@@ -109,7 +109,7 @@ def test_the_last_run_is_called_last(etl):
     second = run_of(etl, "etl:items", code=1)
     assert etl.json("job", "show", "last")["run_id"] == second
     found = etl.json("job", "failures", "last")
-    assert (found["run"], len(found["targets"])) == (second, 4)
+    assert (found["run_id"], len(found["targets"])) == (second, 4)
     third = run_of(etl, "etl:tags")
     assert third in etl.run("job", "show", "last").stdout
     assert f"no targets of run {third} failed" in etl.run("job", "failures", "last").stdout
@@ -136,7 +136,7 @@ def test_what_failed_the_groups_first(etl):
 
     assert [line.split()[0] for line in lines if line] == ["SIZE", "2", "1", "TARGET", "i03", "i04", "i05", "i06"]
     assert "in 2h" in lines[-1]
-    assert (data["run"], [group["size"] for group in data["groups"]]) == (run, [2, 1])
+    assert (data["run_id"], [group["size"] for group in data["groups"]]) == (run, [2, 1])
     assert data["groups"][0]["error"] == "ConnectionError: down, token=***"
     assert [(row["source_id"], row["status"], row["category"]) for row in data["targets"]] == [
         ("i03", "failed", "network"), ("i04", "failed", "network"), ("i05", "failed", "unknown"),

@@ -341,7 +341,7 @@ def failures(app: "App", run_id: str, *, category: str | None, status: str | Non
     groups = _failure_groups(app.store, run.id, wanted) if TargetStatus.FAILED in statuses else []
     found = _failed_targets(app.store, run.id, statuses, wanted, limit)
     if as_json:
-        print_json({"run": run.id, "groups": groups, "targets": [_target_data(each) for each in found]})
+        print_json({"run_id": run.id, "groups": groups, "targets": [_target_data(each) for each in found]})
     elif found:
         if groups:
             make_console().print(failure_groups_table(groups))

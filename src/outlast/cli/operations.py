@@ -41,7 +41,7 @@ def parameter_option(parameter: Parameter) -> "Callable[[Callable[P, R]], Callab
     name = _option_name(parameter)
     if parameter.kind is FLAG:
         return flag(name, parameter.help)
-    settings: dict[str, Any] = {"default": parameter.default, "required": parameter.required}
+    settings: dict[str, Any] = {"required": True} if parameter.required else {"default": parameter.default}
     if "enum" in parameter.kind.schema and parameter.name not in _COMPLETERS:
         return click.option(name, type=click.Choice(parameter.kind.schema["enum"]), help=parameter.help)
     return option(
@@ -121,8 +121,9 @@ def operation_command(operation: Operation) -> click.Command:
         run = flag("--yes", "Do not ask for confirmation.")(run)
     run = why_option(flag("--json", "Print a list of JSON objects.", "as_json")(run))
     example = f"\n\n\b\nExample:\n  outlast {operation.command} {operation.example}"
-    help_text = f"{operation.help} Exit code 1 if one was not done.{example}"
-    return click.command(name, help=help_text)(run)
+    help_text = f"{operation.help} Exit code 1 if {'one' if several else 'it'} was not done.{example}"
+    first_sentence = f"{operation.help.partition('. ')[0].removesuffix('.')}."
+    return click.command(name, help=help_text, short_help=first_sentence)(run)  # click cuts one that it makes
 
 
 def _subject_label(app: "App", operation: Operation, values: Mapping[str, Any]) -> str:

@@ -166,9 +166,9 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
 @json_counts_option
 @with_configured_app(creates_file=True)
 def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_json: bool) -> None:
-    """Add the sources of an OPML file, or of a list of URLs, one per line.
+    """Add the sources of an OPML file or of a list of URLs.
 
-    Sources that already exist stay as they are, so you can import the same file again.
+    A list has one URL per line. Sources that already exist stay as they are, so you can import the same file again.
 
     \b
     Examples:
