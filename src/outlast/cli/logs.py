@@ -83,7 +83,7 @@ def with_log_options(level: str) -> Callable[[F], F]:
 
 
 def set_up_logs(level: str, *, as_json: bool) -> None:
-    """Write all logs to standard error.
+    """Write all logs to standard error, but the line that HTTP clients log for each request only at the level debug.
 
     Args:
         level: The lowest level to log, one of `LEVELS`.
@@ -100,14 +100,6 @@ def set_up_logs(level: str, *, as_json: bool) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level.upper())
-
-
-def quiet_clients(level: str) -> None:
-    """Turn off the log line that HTTP clients write for each request, except at the level debug.
-
-    Args:
-        level: One of `LEVELS`.
-    """
     for name in _HTTP_LOGGERS:
         logging.getLogger(name).setLevel(logging.NOTSET if level.lower() == "debug" else logging.WARNING)
 

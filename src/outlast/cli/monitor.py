@@ -10,7 +10,7 @@ from outlast.cli.app_options import flag, option, reaches_store, store_label
 from outlast.cli.errors import exit_failed
 from outlast.cli.formats import DURATION
 from outlast.cli.health_endpoints import ProcessState, serve_health, with_health_options
-from outlast.cli.logs import quiet_clients, set_up_logs, with_log_options
+from outlast.cli.logs import set_up_logs, with_log_options
 from outlast.cli.output import print_json
 from outlast.cli.sources import cycle_summary_data, print_cycle_summary
 from outlast.config import configure
@@ -73,7 +73,6 @@ def monitor(  # noqa: PLR0913  # its options
     if as_json and not once:
         raise click.UsageError("--json needs --once; for a log in JSON use --json-logs")
     set_up_logs(log_level, as_json=json_logs)
-    quiet_clients(log_level)
     config = configure()
     loaded = load_monitor(reference, profile)
     made = loaded.monitor

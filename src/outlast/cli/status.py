@@ -8,7 +8,7 @@ import click
 from outlast.cli.app_options import flag, json_option, list_options, next_command, option, store_label, with_app
 from outlast.cli.dlq import dead_letter_groups_table
 from outlast.cli.formats import relative_time
-from outlast.cli.job_views import recent_runs, run_data
+from outlast.cli.job import recent_runs, run_data
 from outlast.cli.output import (
     Cells,
     JsonObject,

@@ -8,7 +8,7 @@ import click
 
 from outlast.cli.app_options import flag, option, reaches_store, store_label
 from outlast.cli.health_endpoints import ProcessState, heartbeat_check, serve_health, with_health_options
-from outlast.cli.logs import quiet_clients, set_up_logs, with_log_options
+from outlast.cli.logs import set_up_logs, with_log_options
 from outlast.config import configure
 from outlast.ports.rows import Kind
 from outlast.report.text_format import counted
@@ -71,7 +71,6 @@ def worker(  # noqa: PLR0913  # its options
     from outlast.cli.loader import load_app  # noqa: PLC0415  # not for --help
 
     set_up_logs(log_level, as_json=json_logs)
-    quiet_clients(log_level)
     config = configure()
     app = load_app(reference)
     queue_names = _parse_queues(queues) or config.app.get("queues")
