@@ -93,8 +93,8 @@ def test_with_room_the_entity_is_told_too(etl, monkeypatch):
 
 
 def test_without_runs(etl):
-    assert etl.run("job", "list").stdout == "no run yet; outlast job run MODULE:JOB starts one\n"
-    assert etl.run("job", "list", "--job", "items").stdout.startswith("no run of items yet; ")
+    assert etl.run("job", "list").stdout == "no runs; outlast job run MODULE:JOB starts one\n"
+    assert etl.run("job", "list", "--job", "items").stdout.startswith("no runs match; outlast job list ")
     assert etl.json("job", "list") == []
     for command in ("show", "failures"):
         result = etl.run("job", command, "nosuch", code=1)

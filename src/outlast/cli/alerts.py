@@ -81,10 +81,8 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
       outlast alerts list --waiting --json
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.store.alerts(waiting=True if waiting else None, limit=limit)
-    empty = ("no alerts", f"to send a test message: {next_command('alerts', 'test')}")
-    if waiting:
-        empty = ("no alerts are waiting", f"{next_command('alerts', 'list')} shows the delivered ones")
-    if not print_list(found, _alerts_table, empty, as_json=as_json, data=_alert_data):
+    hint = f"to send a test message: {next_command('alerts', 'test')}"
+    if not print_list(found, _alerts_table, "alerts", hint, as_json=as_json, data=_alert_data):
         return
     if len(found) == limit:
         print_text(f"there may be more: --limit {limit * 2}", "dim")

@@ -643,9 +643,8 @@ def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> Non
       outlast job list
       outlast job list --job items --limit 100 --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    of = f" of {name}" if name is not None else ""
-    empty = (f"no run{of} yet", "outlast job run MODULE:JOB starts one")
-    print_list(recent_runs(app.store, name, limit), _runs_table, empty, as_json=as_json, data=run_data)
+    found, hint = recent_runs(app.store, name, limit), "outlast job run MODULE:JOB starts one"
+    print_list(found, _runs_table, "runs", hint, as_json=as_json, data=run_data)
 
 
 @table("RUN, JOB:14, STATE, EXIT, STARTED, TOOK, ENTITY:12, FAILED")

@@ -204,10 +204,9 @@ def audit(app: "App", /, *, limit: int, as_json: bool, **filters: Any) -> None:
       outlast audit --subject dead_letter:7 --json
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.store.audits(limit=limit, **filters)
-    empty = ("no audit entries yet", "commands such as outlast dlq replay write them")
-    if any(value is not None for value in filters.values()):
-        empty = ("no audit entries match", f"{next_command('audit')} shows all")
-    if print_list(found, _audit_table, empty, as_json=as_json, data=_entry_data) and len(found) == limit:
+    hint = "commands such as outlast dlq replay write them"
+    printed = print_list(found, _audit_table, "audit entries", hint, as_json=as_json, data=_entry_data)
+    if printed and len(found) == limit:
         print_text(f"there may be more: --before {found[-1].id}", "dim")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from outlast import clock
+from outlast.cli.app_options import next_command
 from outlast.cli.errors import no_color
 from outlast.cli.formats import exact_time
 from outlast.queue.masking import masked_text, masked_value
@@ -40,6 +41,7 @@ _MAX_TRACEBACK_CHARS = 32_768
 _MAX_TEXT_CHARS = 300_000  # a payload may have 256 KiB
 _COLUMN_GAP = 2  # spaces
 _MIN_LAST_COLUMN = 40  # characters; other columns are cut before the last one gets narrower
+_NO_FILTERS = {"limit", "as_json", "reference", "url"}  # parameters of lists
 _LEAST_LAST_COLUMN = 16  # characters; other columns are left out before the last one gets narrower
 _WIDE = 1_000_000  # columns of a terminal without an edge
 _NUMBER_COLUMNS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # right-aligned even if all values are dashes
@@ -170,7 +172,8 @@ def _unwrapped(text: str, style: str = "") -> "Text":
 def print_list(
     found: Sequence[T],
     make_rows: "Callable[[Sequence[T]], Table]",
-    empty: tuple[str, str],
+    what: str,
+    hint: str,
     *,
     as_json: bool,
     data: Callable[[T], object] | None = None,
@@ -180,7 +183,8 @@ def print_list(
     Args:
         found: The rows.
         make_rows: Returns their table.
-        empty: What to print if there are none: that the list is empty, and what to do.
+        what: What is listed, such as ``tasks``.
+        hint: What to do if there are none at all. If they were filtered, the command without filters is shown.
         as_json: Whether to print JSON instead, also if there are none.
         data: Returns the JSON data of a row; by default `row_data`.
     """
@@ -188,9 +192,17 @@ def print_list(
         print_json([(data or row_data)(each) for each in found])
     elif found:
         make_console().print(make_rows(found))
+    elif _is_filtered():
+        command = click.get_current_context().command_path.split()[1:]
+        print_empty(f"no {what} match", f"{next_command(*command)} shows all")
     else:
-        print_empty(*empty)
+        print_empty(f"no {what}", hint)
     return bool(found) and not as_json
+
+
+def _is_filtered() -> bool:
+    """Return whether the command has an option that leaves rows out."""
+    return any(value for name, value in click.get_current_context().params.items() if name not in _NO_FILTERS)
 
 
 def print_empty(what: str, hint: str) -> None:

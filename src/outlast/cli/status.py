@@ -21,7 +21,7 @@ from outlast.cli.output import (
     table,
 )
 from outlast.cli.queues import queues_table
-from outlast.cli.source_views import state_counts_text
+from outlast.cli.sources import state_counts_text
 from outlast.report.job_runs import DIED
 from outlast.report.text_format import counted
 

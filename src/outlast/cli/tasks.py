@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import flag, id_argument, json_option, list_options, next_command, option, with_app
+from outlast.cli.app_options import flag, id_argument, json_option, list_options, option, with_app
 from outlast.cli.completion import queue_names
 from outlast.cli.formats import (
     DURATION,
@@ -226,10 +226,8 @@ def list_tasks(app: "App", /, *, status: str | None, limit: int, as_json: bool, 
       outlast tasks list --task scrape --limit 200 --json
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.tasks.list(status=None if status is None else Status(status.upper()), limit=limit, **filters)
-    empty = ("no tasks", "outlast enqueue MODULE:APP TASK adds one")
-    if any(each is not None for each in (status, *filters.values())):
-        empty = ("no tasks match", f"{next_command('tasks', 'list')} shows all")
-    if print_list(found, _tasks_table, empty, as_json=as_json) and len(found) == limit:
+    hint = "outlast enqueue MODULE:APP TASK adds one"
+    if print_list(found, _tasks_table, "tasks", hint, as_json=as_json) and len(found) == limit:
         print_text(f"there may be more: --before {found[-1].id}", "dim")
 
 
