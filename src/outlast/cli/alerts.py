@@ -9,8 +9,7 @@ import click
 from outlast.classify import classify
 from outlast.cli.app_options import (
     flag,
-    json_counts_option,
-    json_rows_option,
+    json_option,
     list_options,
     next_command,
     with_app,
@@ -126,7 +125,7 @@ def _delivery_text(alert: "Alert") -> str:
 
 
 @alerts.command("test")
-@json_rows_option
+@json_option
 @with_configured_app(notifies=True)
 def test_channels(app: "App", *, as_json: bool) -> None:
     """Send a test message to every channel. Exit code 1 if one was not delivered.
@@ -171,7 +170,7 @@ def _send_error(channel: Any, message: Any) -> str:
 
 @alerts.command("deliver")
 @flag("--now", "Also deliver the alerts that wait after a failure.", "at_once")
-@json_counts_option
+@json_option
 @with_configured_app(notifies=True)
 def deliver(app: "App", *, at_once: bool, as_json: bool) -> None:
     """Deliver all alerts and reminders that are due.

@@ -16,7 +16,6 @@ from outlast.cli.app_options import (
     R,
     flag,
     id_argument,
-    json_counts_option,
     json_option,
     list_options,
     next_command,
@@ -213,7 +212,7 @@ def dlq() -> None:
 @option("--patch", "JSON", "JSON Patch operations: a list of add, replace and remove.")
 @option("--set", "PATH=VALUE", "Set one value, such as /url=https://…; repeatable.", "pairs", multiple=True)
 @option("--why", "TEXT", "The reason, for the audit log.", required=True)
-@flag("--json", "Print the edit as a JSON object, secrets masked.", "as_json")
+@json_option
 @with_app
 def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], why: str, as_json: bool) -> None:
     """Change the arguments of a dead letter; then replay it to use them.
@@ -367,7 +366,7 @@ _dry_run_option = flag("--dry-run", "Only count them, by group, task and categor
 )
 @why_option
 @_dry_run_option
-@json_counts_option
+@json_option
 def replay(  # noqa: PLR0913  # its options
     app: "App",
     *,
@@ -415,7 +414,7 @@ def replay(  # noqa: PLR0913  # its options
 @why_option
 @_dry_run_option
 @flag("--yes", "Do not ask for confirmation.")
-@json_counts_option
+@json_option
 def discard(  # its options
     app: "App", *, selection: _Selection, why: str, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
@@ -680,7 +679,7 @@ def show_replay(app: "App", number: int, *, as_json: bool) -> None:
 @id_argument
 @why_option
 @click.option("--wait/--no-wait", default=True, help="Whether to wait for the end.")
-@flag("--json", "Print a JSON object at the end.", "as_json")
+@json_option
 @with_app
 def resume_replay(app: "App", number: int, *, why: str, wait: bool, as_json: bool) -> None:
     """Resume a stopped replay: one task, then ten, then the rest. Exit code 1 if it stops again.

@@ -10,7 +10,7 @@ import click
 
 from outlast import clock
 from outlast.classify import classify
-from outlast.cli.app_options import flag, json_option, list_options, next_command, option, with_app
+from outlast.cli.app_options import flag, list_options, next_command, option, with_app
 from outlast.cli.completion import category_names, run_ids
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import ROW_LIMIT, duration_text, exact_time, now, relative_time
@@ -469,7 +469,7 @@ _JOB_PLACEHOLDER = "MODULE:JOB"  # the store knows the name of a job, but not wh
 
 @job.command("show")
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
-@list_options(json_flag=json_option)
+@list_options()
 @with_app
 def show(app: "App", run_id: str, *, as_json: bool) -> None:
     """Show one run, and how it differs from the run that it continues.
@@ -537,7 +537,7 @@ def _job_reference(app: "App", name: str) -> list[str]:
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @option("--category", "NAME", "Only failures of this category, such as network.", shell_complete=category_names)
 @click.option("--status", type=click.Choice(["failed", "deferred"]), help="Only failed targets, or only deferred ones.")
-@list_options("Targets", 50, json_option)
+@list_options("Targets", 50)
 @with_app
 def failures(app: "App", run_id: str, *, category: str | None, status: str | None, limit: int, as_json: bool) -> None:
     """Show the failures of a run: the largest groups, then the targets.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import P, R, flag, list_options, next_command, option, with_app
+from outlast.cli.app_options import P, R, flag, json_option, list_options, next_command, option, with_app
 from outlast.cli.completion import category_names, queue_names
 from outlast.cli.errors import exit_failed, message_hint
 from outlast.cli.formats import ROW_NUMBER, ParsedType, relative_time
@@ -119,7 +119,7 @@ def operation_command(operation: Operation) -> click.Command:
     )(run)
     if operation.confirm:
         run = flag("--yes", "Do not ask for confirmation.")(run)
-    run = why_option(flag("--json", "Print a list of JSON objects.", "as_json")(run))
+    run = why_option(json_option(run))
     example = f"\n\n\b\nExample:\n  outlast {operation.command} {operation.example}"
     help_text = f"{operation.help} Exit code 1 if {'one' if several else 'it'} was not done.{example}"
     first_sentence = f"{operation.help.partition('. ')[0].removesuffix('.')}."

@@ -6,9 +6,7 @@ import click
 
 from outlast.cli.app_options import (
     flag,
-    json_counts_option,
     json_option,
-    json_rows_option,
     list_options,
     next_command,
     option,
@@ -264,7 +262,7 @@ _profile_option = option("--profile", "NAME", "Their profile: blog, feed or your
 @_profile_option
 @option("--name", "TEXT", "A name for the source; for one URL.", default="")
 @option("--selector", "CSS", "The part of a page to watch.")
-@json_rows_option
+@json_option
 @with_configured_app(creates_file=True)
 def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector: str | None, as_json: bool) -> None:
     """Add sources, due at once. If a URL or the selector is not valid, nothing is added and all mistakes are listed.
@@ -294,7 +292,7 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
 @click.argument("file", type=click.Path(), metavar="FILE")
 @_profile_option
 @flag("--dry-run", "Show what would be added; add nothing.")
-@json_counts_option
+@json_option
 @with_configured_app(creates_file=True)
 def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_json: bool) -> None:
     """Add the sources of an OPML file or of a list of URLs.
@@ -385,7 +383,7 @@ def list_sources(app: "App", /, *, profile: str | None, limit: int, as_json: boo
 
 @sources.command("show")
 @click.argument("word", metavar="ID_OR_URL")
-@list_options(json_flag=json_option)
+@list_options()
 @with_app
 def show_source(app: "App", word: str, *, as_json: bool) -> None:
     """Show a source: its health, its next poll and its history.

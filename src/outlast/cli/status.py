@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import flag, json_option, list_options, next_command, option, store_label, with_app
+from outlast.cli.app_options import flag, list_options, next_command, option, store_label, with_app
 from outlast.cli.dlq import dead_letter_groups_table
 from outlast.cli.formats import relative_time
 from outlast.cli.job import recent_runs, run_data
@@ -45,7 +45,7 @@ _MOVE_HINT = "a move into this database is not finished: run outlast move again 
 @click.command()
 @flag("--watch", "Refresh every second until Ctrl-C.")
 @option("--groups", "N", "Groups of failures to show.", "top", type=click.IntRange(0, 1000), default=5)
-@list_options(json_flag=json_option)
+@list_options()
 @with_app
 def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
     """Show tasks, queues, workers, cooldowns and failures.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import flag, id_argument, json_option, list_options, option, with_app
+from outlast.cli.app_options import id_argument, json_option, list_options, option, with_app
 from outlast.cli.completion import queue_names
 from outlast.cli.formats import (
     DURATION,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @option("--unique-key", "TEXT", "Add nothing while a task with this key waits or runs.")
 @option("--priority", "0-9", "0 runs first, 9 last.", type=click.IntRange(0, 9))
 @option("--queue", "NAME", "The queue. Default: the queue of the task.")
-@flag("--json", "Print JSON.", "as_json")
+@json_option
 def enqueue(
     reference: str,
     task: str,
