@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.classify import classify
-from outlast.cli.app_options import (
-    flag,
-    json_option,
-    list_options,
-    next_command,
-    with_app,
-    with_configured_app,
-)
+from outlast.cli.app_options import flag, json_option, list_options, next_command, with_app, with_configured_app
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import relative_time
 from outlast.cli.logs import set_up_logs

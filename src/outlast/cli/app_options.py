@@ -14,7 +14,6 @@ from outlast.cli.formats import ROW_LIMIT, ROW_NUMBER
 from outlast.config import configure
 from outlast.errors import ConfigError, SchemaError
 from outlast.redact import redact
-from outlast.report.text_format import store_location
 
 if TYPE_CHECKING:
     from outlast.app import App
@@ -179,11 +178,6 @@ def _check_file(app: "App", option: str) -> None:
         raise ConfigError(
             f"the file {name} does not exist; check the {what}, or create the file: outlast db init {option}"
         )
-
-
-def store_label(app: "App") -> str:
-    """Return the location of an app's store, without a password."""
-    return store_location(app.store)
 
 
 def reaches_store(check: Callable[[], object], *, required: bool) -> bool:

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from outlast.cli.app_options import (
-    P,
-    R,
-    flag,
-    id_argument,
-    json_option,
-    list_options,
-    next_command,
-    option,
-    with_app,
-)
+from outlast.cli.app_options import P, R, flag, id_argument, json_option, list_options, next_command, option, with_app
 from outlast.cli.errors import EXIT_FAILED, CommandError, InvalidUsageError, exit_failed
 from outlast.cli.formats import (
     RATE,

@@ -14,7 +14,7 @@ from outlast.cli.app_options import flag, list_options, next_command, option, wi
 from outlast.cli.completion import category_names, run_ids
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import ROW_LIMIT, duration_text, exact_time, now, relative_time
-from outlast.cli.logs import set_up_logs, with_log_options
+from outlast.cli.logs import with_log_options
 from outlast.cli.output import (
     Cells,
     JsonObject,
@@ -232,15 +232,10 @@ class ProgressRate:
 
 
 @contextmanager
-def show_progress(name: str, *, plain: bool) -> "Iterator[Callable[[RunTally], None]]":
-    """Yield a function that shows the progress of a run: a bar on a terminal, or else log lines.
-
-    Args:
-        name: Name of the job.
-        plain: Whether to write log lines on a terminal too, as with JSON logs.
-    """
-    console, pace = None if plain else _terminal_console(), ProgressRate()
-    if console is None:
+def show_progress(name: str) -> "Iterator[Callable[[RunTally], None]]":
+    """Yield a function that shows the progress of the run of a job: a bar on a terminal, or else log lines."""
+    console, pace = _terminal_console(), ProgressRate()
+    if console is None or console.is_dumb_terminal:
 
         def log_progress(tally: "RunTally") -> None:
             figures = pace.figures(tally)
@@ -269,14 +264,8 @@ def show_progress(name: str, *, plain: bool) -> "Iterator[Callable[[RunTally], N
 
 
 def _terminal_console() -> "Console | None":
-    """Return the console of the logs, so that they appear above the bar; None without a terminal."""
-    if not sys.stderr.isatty():
-        return None
-    from rich.logging import RichHandler  # noqa: PLC0415  # only on a terminal
-
-    handlers = [each for each in logging.getLogger().handlers if isinstance(each, RichHandler)]
-    console = handlers[0].console if handlers else make_console(stderr=True)
-    return None if console.is_dumb_terminal else console
+    """Return the console of the logs, so that they appear above a bar; None without a terminal, or with JSON logs."""
+    return next((each.console for each in logging.getLogger().handlers if hasattr(each, "console")), None)
 
 
 def _clock_text(seconds: float) -> str:
@@ -333,8 +322,6 @@ def run(
     from_raw: bool,
     as_json: bool,
     no_progress: bool,
-    log_level: str,
-    json_logs: bool,
     **settings: Any,
 ) -> None:
     """Run a job over its targets.
@@ -360,11 +347,10 @@ def run(
         raise click.UsageError("--resume continues a run, --only-failed starts a new one; give only one of them")
     from outlast.cli.loader import load_job  # noqa: PLC0415  # not for --help
 
-    set_up_logs(log_level, as_json=json_logs)
     configure()
     loaded = load_job(reference, name)
     shows_progress = not as_json and not no_progress
-    is_terminal = not json_logs and sys.stderr.isatty() and sys.stdout.isatty()
+    is_terminal = _terminal_console() is not None and sys.stdout.isatty()
     try:
         if loaded.job.ledger and (not settings["dry_run"] or settings["resume"] or settings["only_failed"]):
             loaded.check_tables()
@@ -374,7 +360,7 @@ def run(
             try:
                 with (
                     _explain_target_errors(made),
-                    show_progress(made.name, plain=json_logs) if shows_progress else nullcontext() as progress,
+                    show_progress(made.name) if shows_progress else nullcontext() as progress,
                 ):
                     data = run_summary_data(made.run(**settings, progress=progress).to_dict())
             except BaseException:  # a second Ctrl-C, or a ledger that cannot be written

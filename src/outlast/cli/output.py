@@ -4,6 +4,7 @@ Text from a store is untrusted: a task's arguments, or an error message. It is p
 characters that are not printable are replaced, so that no payload can colour, move or forge what the terminal shows.
 """
 
+import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -255,13 +256,8 @@ def print_json(value: object) -> None:
     """Print JSON; characters that are not printable are written as escapes."""
     text = json_text(value, indent=2)
     if not text.isprintable():
-        text = "".join(char if char.isprintable() or char == "\n" else _escape_char(char) for char in text)
+        text = "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
     click.echo(text)
-
-
-def _escape_char(char: str) -> str:
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
 
 
 _LOST_OUTCOME = "lost"

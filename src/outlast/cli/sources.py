@@ -4,15 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import (
-    flag,
-    json_option,
-    list_options,
-    next_command,
-    option,
-    with_app,
-    with_configured_app,
-)
+from outlast.cli.app_options import flag, json_option, list_options, next_command, option, with_app, with_configured_app
 from outlast.cli.completion import profile_names
 from outlast.cli.formats import ROW_LIMIT, duration_text, exact_time, now, relative_time
 from outlast.cli.operations import add_operations
@@ -46,12 +38,6 @@ if TYPE_CHECKING:
 
 
 _MASKED = ("url", "name", "selector", "last_error", "last_failure", "pending", "etag", "last_modified", "memory")
-_INTERNAL_FIELDS = ("epoch",)
-
-
-def source_title(source: "Source") -> str:
-    """Return the name of a source, or else its URL, without secrets."""
-    return str(mask_secrets(source.name or source.url))
 
 
 def state_counts_text(counts: "Mapping[SourceState, int]") -> str:
@@ -69,7 +55,7 @@ def source_data(source: "Source", *, whole: bool = False) -> JsonObject:
     """
     data = row_data(source)
     health = row_data(data.pop("health"))
-    for name in (*_INTERNAL_FIELDS, *(() if whole else ("memory",))):
+    for name in ("epoch",) if whole else ("epoch", "memory"):
         del data[name]
     data.update({name: mask_secrets(data[name]) for name in _MASKED if name in data})
     first = {name: data.pop(name) for name in ("id", "url", "profile", "name", "selector")}
@@ -94,7 +80,7 @@ def source_table(source: "Source") -> Cells:
         relative_time(source.health.last_success_at),
         relative_time(source.health.last_failure_at),
         _next_poll_text(source)[0],
-        source_title(source),
+        mask_secrets(source.name or source.url),
     )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import flag, list_options, next_command, option, store_label, with_app
+from outlast.cli.app_options import flag, list_options, next_command, option, with_app
 from outlast.cli.dlq import dead_letter_groups_table
 from outlast.cli.formats import relative_time
 from outlast.cli.job import recent_runs, run_data
@@ -23,7 +23,7 @@ from outlast.cli.output import (
 from outlast.cli.queues import queues_table
 from outlast.cli.sources import state_counts_text
 from outlast.report.job_runs import DIED
-from outlast.report.text_format import counted
+from outlast.report.text_format import counted, store_location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ def _watch(app: "App", top: int) -> None:
 
 def _status_data(app: "App", top: int) -> JsonObject:
     return {
-        "store": store_label(app),
+        "store": store_location(app.store),
         "counts": app.tasks.counts(),
         "queues": [row_data(row) for row in app.tasks.queues()],
         "workers": [row_data(row) for row in app.tasks.workers()],
@@ -101,7 +101,7 @@ def _overview(app: "App", top: int) -> "RenderableType":
     from rich.console import Group  # noqa: PLC0415  # not for --help
 
     parts: list[RenderableType] = [
-        styled_text(store_label(app), "dim"),
+        styled_text(store_location(app.store), "dim"),
         styled_text(status_counts_text(app.tasks.counts()), "bold"),
     ]
     queues, workers, cooldowns = app.tasks.queues(), app.tasks.workers(), app.tasks.cooldowns()

@@ -133,19 +133,12 @@ def _json_arguments(definition: "TaskDefinition[Any, Any]", text: str) -> JsonOb
         raise click.BadParameter(
             'give an object, such as \'{"url": "https://example.com"}\', or a list', param_hint="--args"
         )
-    kinds = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
-    parameters = inspect.signature(definition.function).parameters.values()
-    names = [each.name for each in parameters if each.kind in kinds]
-    rest = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), None)
-    by_name = dict(zip(names, value, strict=False))
-    if len(value) > len(names):
-        if rest is None:
-            raise click.BadParameter(
-                f"too many arguments for task {definition.name}: it takes {len(names)}, not {len(value)}",
-                param_hint="--args",
-            )
-        by_name[rest] = value[len(names) :]
-    return by_name
+    signature = inspect.signature(definition.function)
+    try:
+        return signature.bind_partial(*value).arguments
+    except TypeError:
+        problem = f"too many arguments for task {definition.name}: {len(value)}; its parameters are {signature}"
+        raise click.BadParameter(problem, param_hint="--args") from None
 
 
 def _pair_arguments(definition: "TaskDefinition[Any, Any]", pairs: tuple[str, ...]) -> JsonObject:
