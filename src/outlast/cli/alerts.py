@@ -74,12 +74,9 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.store.alerts(waiting=True if waiting else None, limit=limit)
     hint = f"to send a test message: {next_command('alerts', 'test')}"
-    if not print_list(found, _alerts_table, "alerts", hint, as_json=as_json, data=_alert_data):
-        return
-    if len(found) == limit:
-        print_text(f"there may be more: --limit {limit * 2}", "dim")
-    if hint := untried_alerts_hint(found):
-        print_text(hint, "yellow")
+    printed = print_list(found, _alerts_table, "alerts", hint, as_json=as_json, data=_alert_data)
+    if printed and (advice := untried_alerts_hint(found)):
+        print_text(advice, "yellow")
 
 
 @table("ID, KIND, WHEN, TRIES, DELIVERY:10, ALERT")

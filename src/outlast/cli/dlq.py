@@ -487,7 +487,7 @@ def list_dead_letters(app: "App", *, filters: JsonObject, limit: int, as_json: b
     found = app.dead_letters.list(limit, **filters)
     printed = print_list(found, _dead_letters_table, "dead letters", _no_dead_letters_hint(), as_json=as_json)
     if printed and len(found) == limit:
-        print_text(f"{app.dead_letters.count(**filters)} in total; --limit shows more", "dim")
+        print_text(f"{app.dead_letters.count(**filters)} in total", "dim")
 
 
 @table("ID, TASK:16, REASON, CATEGORY:14, WHEN, ERROR")

@@ -205,9 +205,7 @@ def audit(app: "App", /, *, limit: int, as_json: bool, **filters: Any) -> None:
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.store.audits(limit=limit, **filters)
     hint = "commands such as outlast dlq replay write them"
-    printed = print_list(found, _audit_table, "audit entries", hint, as_json=as_json, data=_entry_data)
-    if printed and len(found) == limit:
-        print_text(f"there may be more: --before {found[-1].id}", "dim")
+    print_list(found, _audit_table, "audit entries", hint, as_json=as_json, data=_entry_data, next_page="--before")
 
 
 @table("ID, ACTION, SUBJECT:28, WHO:20, WHEN, WHY")

@@ -171,15 +171,16 @@ def _unwrapped(text: str, style: str = "") -> "Text":
 
 
 def print_list(
-    found: Sequence[T],
-    make_rows: "Callable[[Sequence[T]], Table]",
+    found: Sequence[Any],
+    make_rows: "Callable[[Sequence[Any]], Table]",
     what: str,
     hint: str,
     *,
     as_json: bool,
-    data: Callable[[T], object] | None = None,
+    data: Callable[[Any], object] | None = None,
+    next_page: str = "--limit",
 ) -> bool:
-    """Print the rows that a command lists; return whether a table was printed.
+    """Print the rows that a command lists, and how to get more; return whether a table was printed.
 
     Args:
         found: The rows.
@@ -188,11 +189,15 @@ def print_list(
         hint: What to do if there are none at all. If they were filtered, the command without filters is shown.
         as_json: Whether to print JSON instead, also if there are none.
         data: Returns the JSON data of a row; by default `row_data`.
+        next_page: The option that shows more rows: ``--limit``, or one that takes the id of the last row.
     """
     if as_json:
         print_json([(data or row_data)(each) for each in found])
     elif found:
         make_console().print(make_rows(found))
+        if len(found) == (limit := click.get_current_context().params.get("limit")):
+            value = limit * 2 if next_page == "--limit" else found[-1].id
+            print_text(f"there may be more: {next_page} {value}", "dim")
     elif _is_filtered():
         command = click.get_current_context().command_path.split()[1:]
         print_empty(f"no {what} match", f"{next_command(*command)} shows all")

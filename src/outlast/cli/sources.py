@@ -363,8 +363,7 @@ def list_sources(app: "App", /, *, profile: str | None, limit: int, as_json: boo
         print_empty(f"no sources{of}", f"add some: {commands}")
         return
     print_text(f"{state_counts_text(counts)}{f' ({profile})' if profile else ''}", "bold")
-    if print_list(found, source_table, "sources", "", as_json=False) and len(found) == limit:
-        print_text(f"there may be more: --after {found[-1].id}", "dim")
+    print_list(found, source_table, "sources", "", as_json=False, next_page="--after")
 
 
 @sources.command("show")

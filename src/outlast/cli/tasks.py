@@ -220,8 +220,7 @@ def list_tasks(app: "App", /, *, status: str | None, limit: int, as_json: bool, 
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.tasks.list(status=None if status is None else Status(status.upper()), limit=limit, **filters)
     hint = "outlast enqueue MODULE:APP TASK adds one"
-    if print_list(found, _tasks_table, "tasks", hint, as_json=as_json) and len(found) == limit:
-        print_text(f"there may be more: --before {found[-1].id}", "dim")
+    print_list(found, _tasks_table, "tasks", hint, as_json=as_json, next_page="--before")
 
 
 @table("ID, STATUS, TASK:18, QUEUE:10, FAILED, WHEN, ARGUMENTS")
