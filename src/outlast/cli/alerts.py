@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from outlast.ports.source_rows import Alert
 
 
-_MASKED = ("key", "title", "text", "last_error")
 _MAX_DELIVERIES = 100  # of up to 500 alerts each
 _MAX_WAITING = 1000
 _MAX_LISTED = 20  # alerts of each channel
@@ -103,9 +102,7 @@ def untried_alerts_hint(found: "Iterable[Alert]") -> str:
 
 
 def _alert_data(alert: "Alert") -> JsonObject:
-    data = row_data(alert)
-    del data["epoch"]
-    return {**data, **{name: mask_secrets(data[name]) for name in _MASKED}, "delivery": _delivery_text(alert)}
+    return {**row_data(alert), "delivery": _delivery_text(alert)}
 
 
 def _delivery_text(alert: "Alert") -> str:

@@ -66,11 +66,7 @@ def replay_data(replay: "Replay") -> JsonObject:
     """Return a replay as JSON data, with the filters that are set."""
     names = {field: name for name, field in FILTER_FIELDS.items()}
     filters = {names.get(name, name): each for name, each in row_data(replay.filters).items() if each is not None}
-    if "text" in filters:
-        filters["text"] = mask_secrets(filters["text"])
-    data = row_data(replay)
-    del data["epoch"]
-    return {**data, "filters": filters, "stopped_by": mask_secrets(replay.stopped_by)}
+    return {**row_data(replay), "filters": filters}
 
 
 def warn_without_worker(app: "App") -> bool:

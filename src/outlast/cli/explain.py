@@ -300,7 +300,7 @@ def explain(  # noqa: PLR0913  # its options
         )
     explained = explain_error(subject, classifier=default_classifier())
     if as_json:
-        click.echo(json.dumps(_explanation_data(explained, subject), ensure_ascii=False, indent=2))
+        print_json(_explanation_data(explained, subject))
     else:
         _print_explanation(explained, subject)
 

@@ -160,7 +160,6 @@ def run_data(known: JobRunView, *, whole: bool = False) -> JsonObject:
     data = row_data(known.run)
     data = {"run_id": data.pop("id"), **data}
     summary = data.pop("summary")
-    data.update({name: mask_secrets(data[name]) for name in ("job", "entity", "env")})
     data.update(
         state=known.state,
         holder=mask_secrets(known.holder),
@@ -605,7 +604,6 @@ def _target_table(row: "TargetRow") -> Cells:
 def _target_data(row: "TargetRow") -> JsonObject:
     data = row_data(row)
     del data["run_id"]
-    data["source_id"] = mask_secrets(data["source_id"])
     data["target"] = None if row.target is None else masked_value(row.target)
     return data
 

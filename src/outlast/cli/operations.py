@@ -14,13 +14,11 @@ from outlast.cli.formats import ROW_NUMBER, ParsedType, relative_time
 from outlast.cli.logs import set_up_logs
 from outlast.cli.output import (
     Cells,
-    JsonObject,
     mask_secrets,
     print_json,
     print_list,
     print_text,
     printable_line,
-    row_data,
     table,
 )
 from outlast.operations import FILTERS, FLAG, SOURCE, WHY, InvalidValueError, Parameter, filter_arguments, parse_values
@@ -205,7 +203,7 @@ def audit(app: "App", /, *, limit: int, as_json: bool, **filters: Any) -> None:
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.store.audits(limit=limit, **filters)
     hint = "commands such as outlast dlq replay write them"
-    print_list(found, _audit_table, "audit entries", hint, as_json=as_json, data=_entry_data, next_page="--before")
+    print_list(found, _audit_table, "audit entries", hint, as_json=as_json, next_page="--before")
 
 
 @table("ID, ACTION, SUBJECT:28, WHO:20, WHEN, WHY")
@@ -221,7 +219,3 @@ def _reason_text(entry: "AuditEntry") -> str:
 
 def _value_text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _entry_data(entry: "AuditEntry") -> JsonObject:
-    return {**row_data(entry), "detail": mask_secrets(entry.detail)}

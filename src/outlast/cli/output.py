@@ -46,7 +46,12 @@ _NO_FILTERS = {"limit", "as_json", "reference", "url"}  # parameters of lists
 _LEAST_LAST_COLUMN = 16  # characters; other columns are left out before the last one gets narrower
 _WIDE = 1_000_000  # columns of a terminal without an edge
 _NUMBER_COLUMNS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # right-aligned even if all values are dashes
-_FREE_TEXT = ("unique_key", "resource", "options", "last_error", "error_message", "reason", "traceback", "failure")
+_FREE_TEXT = frozenset([
+    "detail", "entity", "env", "error", "error_message", "etag", "failure", "job", "key", "last_error", "last_failure",
+    "last_modified", "memory", "name", "options", "pending", "reason", "resource", "selector", "source_id",
+    "stopped_by", "text", "title", "traceback", "unique_key", "url",
+])  # fmt: skip
+"""Fields of rows that may contain secrets."""
 _STYLES = {
     text: style
     for style, texts in (
@@ -247,6 +252,7 @@ def mask_secrets(value: Any) -> Any:
 def row_data(row: Any) -> JsonObject:
     """Return a row as JSON data: times as ISO text with their offset, the payload as an object, secrets masked."""
     data: JsonObject = row._asdict()
+    data.pop("epoch", None)  # how often the row was leased
     for name, value in data.items():
         if isinstance(value, datetime):
             data[name] = value.isoformat()

@@ -10,7 +10,7 @@ import click
 
 from outlast.cli.app_options import flag, json_option, option, resolve_app
 from outlast.cli.completion import policy_names
-from outlast.cli.output import Cells, make_console, make_table, print_json, print_text, throttled
+from outlast.cli.output import Cells, make_console, print_json, print_text, table, throttled
 from outlast.cli.policy import NamedPolicy, policy_by_name
 from outlast.config import configure, load_config
 from outlast.decide.backoff import BACKOFFS, JITTERS
@@ -226,13 +226,12 @@ def _print_comparison(comparison: "Comparison", *, as_json: bool) -> None:
     if as_json:
         print_json(comparison.to_dict())
         return
-    headings = ("POLICY", "CALLS/WORK", "COMPLETED", "PEAK/S", "DEAD", "RECOVERY", "P50", "P95", "P99", "BEST")
-    print_made = make_table(dict.fromkeys(headings), [_comparison_cells(row) for row in comparison.rows()])
-    make_console().print(print_made)
+    make_console().print(_comparison_table(comparison.rows()))
     print_text("BEST: no other policy makes fewer calls and completes more of the work", "dim")
 
 
-def _comparison_cells(row: dict[str, Any]) -> Cells:
+@table("POLICY, CALLS/WORK, COMPLETED, PEAK/S, DEAD, RECOVERY, P50, P95, P99, BEST")
+def _comparison_table(row: dict[str, Any]) -> Cells:
     times = [None if row[key] is None else span(row[key]) for key in ("recovery", "p50", "p95", "p99")]
     numbers = [f"{row['amplification']:.2f}", f"{row['completed']:.1%}", int(row["peak"]), int(row["dead_letters"])]
     return [row["policy"], *numbers, *times, "*" if row["best"] else None]

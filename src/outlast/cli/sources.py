@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from outlast.sources.announcements import CycleSummary
 
 
-_MASKED = ("url", "name", "selector", "last_error", "last_failure", "pending", "etag", "last_modified", "memory")
-
-
 def state_counts_text(counts: "Mapping[SourceState, int]") -> str:
     """Return the number of sources of each state, in one line."""
     parts = [f"{state} {count}" for state, count in counts.items() if count]
@@ -55,19 +52,10 @@ def source_data(source: "Source", *, whole: bool = False) -> JsonObject:
     """
     data = row_data(source)
     health = row_data(data.pop("health"))
-    for name in ("epoch",) if whole else ("epoch", "memory"):
-        del data[name]
-    data.update({name: mask_secrets(data[name]) for name in _MASKED if name in data})
+    if not whole:
+        del data["memory"]
     first = {name: data.pop(name) for name in ("id", "url", "profile", "name", "selector")}
     return {**first, **health, **data}
-
-
-def poll_data(poll: "Poll") -> JsonObject:
-    """Return a poll of a source's history as JSON data."""
-    data = row_data(poll)
-    del data["source_id"]
-    data["error"] = mask_secrets(data["error"])
-    return data
 
 
 @table("ID, STATE, FAILURES, SUCCESS, FAILURE, NEXT, SOURCE")
@@ -381,7 +369,7 @@ def show_source(app: "App", word: str, *, as_json: bool) -> None:
     source = app.sources.get(parse_values(app, [_SOURCE], {_SOURCE.name: [word]})[_SOURCE.name])
     polls = app.sources.history(source.id, _HISTORY_ROWS)
     if as_json:
-        print_json({**source_data(source, whole=True), "history": [poll_data(poll) for poll in polls]})
+        print_json({**source_data(source, whole=True), "history": [row_data(poll) for poll in polls]})
         return
     print_source(source)
     if polls:
