@@ -401,9 +401,7 @@ def replay(  # noqa: PLR0913  # its options
 @_dry_run_option
 @flag("--yes", "Do not ask for confirmation.")
 @json_option
-def discard(  # its options
-    app: "App", *, selection: _Selection, why: str, dry_run: bool, yes: bool, as_json: bool
-) -> None:
+def discard(app: "App", *, selection: _Selection, why: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Delete dead letters.
 
     \b

@@ -35,16 +35,19 @@ why_option = option(f"--{WHY.name}", WHY.kind.metavar, WHY.help, default="")
 
 
 def parameter_option(parameter: Parameter) -> "Callable[[Callable[P, R]], Callable[P, R]]":
-    """Return the option of a parameter; its value is a text."""
-    name = _option_name(parameter)
+    """Return the option or argument of a parameter; its value is a text, or a tuple of texts."""
+    name, completer = _option_name(parameter), _COMPLETERS.get(parameter.name)
+    if parameter.argument:
+        count = -1 if parameter.argument.endswith("...") else 1
+        return click.argument(
+            parameter.name, metavar=parameter.argument, nargs=count, required=True, shell_complete=completer
+        )
     if parameter.kind is FLAG:
         return flag(name, parameter.help)
     settings: dict[str, Any] = {"required": True} if parameter.required else {"default": parameter.default}
-    if "enum" in parameter.kind.schema and parameter.name not in _COMPLETERS:
+    if "enum" in parameter.kind.schema and completer is None:
         return click.option(name, type=click.Choice(parameter.kind.schema["enum"]), help=parameter.help)
-    return option(
-        name, parameter.kind.metavar, parameter.help, shell_complete=_COMPLETERS.get(parameter.name), **settings
-    )
+    return option(name, parameter.kind.metavar, parameter.help, shell_complete=completer, **settings)
 
 
 def parse_options(
@@ -105,21 +108,15 @@ def operation_command(operation: Operation) -> click.Command:
             results = [_perform_one(app, operation, subject, word, shared) for word in words]
         _print_results(results, as_json=as_json)
 
-    for parameter in reversed(others):
-        if parameter.argument:
-            run = click.argument(parameter.name, metavar=parameter.argument)(run)
-        else:
-            run = parameter_option(parameter)(run)
-    several = subject.argument.endswith("...")
-    completer = _COMPLETERS.get(subject.name)
-    run = click.argument(
-        subject.name, metavar=subject.argument, nargs=-1 if several else 1, required=True, shell_complete=completer
-    )(run)
+    for parameter in reversed([subject, *others]):
+        run = parameter_option(parameter)(run)
     if operation.confirm:
         run = flag("--yes", "Do not ask for confirmation.")(run)
     run = why_option(json_option(run))
     example = f"\n\n\b\nExample:\n  outlast {operation.command} {operation.example}"
-    help_text = f"{operation.help} Exit code 1 if {'one' if several else 'it'} was not done.{example}"
+    help_text = (
+        f"{operation.help} Exit code 1 if {'one' if subject.argument.endswith('...') else 'it'} was not done.{example}"
+    )
     first_sentence = f"{operation.help.partition('. ')[0].removesuffix('.')}."
     return click.command(name, help=help_text, short_help=first_sentence)(run)  # click cuts one that it makes
 

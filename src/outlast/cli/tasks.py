@@ -4,7 +4,6 @@ import difflib
 import inspect
 import json
 import typing
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -62,13 +61,7 @@ if TYPE_CHECKING:
 @option("--queue", "NAME", "The queue. Default: the queue of the task.")
 @json_option
 def enqueue(
-    reference: str,
-    task: str,
-    pairs: tuple[str, ...],
-    arguments: str | None,
-    *,
-    as_json: bool,
-    **options: float | datetime | str | None,
+    reference: str, task: str, pairs: tuple[str, ...], arguments: str | None, *, as_json: bool, **options: Any
 ) -> None:
     """Add a task.
 

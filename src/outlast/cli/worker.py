@@ -41,14 +41,8 @@ log = logging.getLogger("outlast.worker")
 @flag("--drain", "Exit when no more tasks are due.")
 @with_log_options("info")
 @with_health_options
-def worker(  # its options
-    reference: str,
-    queues: str | None,
-    concurrency: int | None,
-    name: str | None,
-    *,
-    drain: bool,
-    **health: Any,
+def worker(
+    reference: str, queues: str | None, concurrency: int | None, name: str | None, *, drain: bool, **health: Any
 ) -> None:
     """Run the tasks of an app until stopped.
 
