@@ -20,7 +20,7 @@ from conformance.places import need_postgres
 from crash.processes import until
 from integration import job_program
 from outlast import errors
-from outlast.cli.job_views import find_run
+from outlast.cli.job import find_run
 from outlast.jobs import ledger as ledgers
 from outlast.ports.job_rows import RunState, TargetDone, TargetStatus
 

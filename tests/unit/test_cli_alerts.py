@@ -58,7 +58,7 @@ def test_list_of_none(world):
     world.run("db", "init", "--url", "sqlite:///outlast.db")
 
     assert world.run("alerts", "list").stdout.startswith("no alerts; ")
-    assert world.run("alerts", "list", "--waiting").stdout.startswith("no alerts are waiting; outlast alerts list ")
+    assert world.run("alerts", "list", "--waiting").stdout.startswith("no alerts match; outlast alerts list ")
     assert world.run("alerts", "deliver").stdout == "no alerts are waiting\n"
 
 

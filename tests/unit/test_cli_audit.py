@@ -119,7 +119,7 @@ class TestTable:
         assert "there may be more: --before 2" in full.run("audit", "--limit", 1).stdout
 
     def test_none(self, full):
-        assert full.run("audit").stdout.startswith("no audit entries yet")
+        assert full.run("audit").stdout.startswith("no audit entries; ")
         assert full.run("audit", "--action", "x").stdout.startswith("no audit entries match")
 
     def test_secrets_are_masked(self, full):

@@ -186,7 +186,7 @@ class TestReplays:
     def test_none(self, world):
         world.dead_letters(1)
         assert world.run("dlq", "replays").stdout.startswith("no replays; outlast dlq replay")
-        assert world.run("dlq", "replays", "--running").stdout.startswith("no replay is running; ")
+        assert world.run("dlq", "replays", "--running").stdout.startswith("no replays match; ")
         assert world.json("dlq", "replays") == []
 
     def test_list_stop_and_resume(self, world):

@@ -23,7 +23,7 @@ def test_the_file_loads_and_is_used(world):
 
 def test_what_is_commented_out_loads_too(tmp_path):
     file = tmp_path / "all.toml"
-    lines = [re.sub(r"^# (?=\[|\w+ = )", "", line) for line in TEMPLATE.splitlines()]
+    lines = [re.sub(r"^# (?=\[|\w+ = )", "", line) for line in TEMPLATE.read_text("utf-8").splitlines()]
     file.write_text("\n".join(lines), "utf-8")
     config = load_config(file)
 
@@ -41,7 +41,7 @@ def test_it_overwrites_only_when_told(world):
     assert "already exists\n  --force overwrites it" in world.run("init", code=2).stderr
     assert (world.folder / "outlast.toml").read_text() == "# mine\n"
     world.run("init", "--force")
-    assert (world.folder / "outlast.toml").read_text("utf-8") == TEMPLATE
+    assert (world.folder / "outlast.toml").read_text("utf-8") == TEMPLATE.read_text("utf-8")
 
 
 def test_another_path(world):

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
-from outlast.cli import job_views
+from outlast.cli import job
 
 LIMIT = 30.0
 SECRET = "hunter2hunter2"
@@ -328,7 +328,7 @@ def _ended_by(process, number):
 class TestProgress:
     @pytest.fixture
     def _at_once(self, monkeypatch):
-        monkeypatch.setattr(job_views, "_LINE_EVERY", 0.0)
+        monkeypatch.setattr(job, "_LINE_EVERY", 0.0)
 
     @pytest.mark.usefixtures("_at_once")
     def test_without_a_terminal_it_is_lines_in_the_log(self, etl):

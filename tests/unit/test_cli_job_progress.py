@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.cli import job_views
+from outlast.cli import job
 from outlast.decide.gate import Gate
 from outlast.jobs.tally import RunLimits, RunTally
 from outlast.jobs.target import TargetResult
@@ -20,7 +20,7 @@ class TestPace:
     def test_rate_and_time_left(self, tally, monkeypatch):
         now = [100.0]
         monkeypatch.setattr("outlast.clock.monotonic", lambda: now[0])
-        pace = job_views.ProgressRate()
+        pace = job.ProgressRate()
         tally.total = 1000
         assert str(pace.figures(tally)) == "0/1000  0.0/s  failed 0  deferred 0"
         self.add(tally, 100)
@@ -31,7 +31,7 @@ class TestPace:
     def test_it_is_the_pace_of_late_that_counts(self, tally, monkeypatch):
         now = [0.0]
         monkeypatch.setattr("outlast.clock.monotonic", lambda: now[0])
-        pace = job_views.ProgressRate()
+        pace = job.ProgressRate()
         for _ in range(100):
             now[0] += 1
             self.add(tally, 1000)
@@ -46,7 +46,4 @@ class TestPace:
 
     @pytest.mark.parametrize(("seconds", "told"), [(0, "0:00"), (59.6, "1:00"), (3725, "1:02:05"), (1e12, "99:59:59")])
     def test_time_left(self, seconds, told):
-        assert (
-            str(job_views.ProgressFigures(1, 2, 0, 0, 250.0, seconds))
-            == f"1/2  250/s  failed 0  deferred 0  {told} left"
-        )
+        assert str(job.ProgressFigures(1, 2, 0, 0, 250.0, seconds)) == f"1/2  250/s  failed 0  deferred 0  {told} left"

@@ -117,8 +117,29 @@ def test_what_is_empty_says_so_and_what_to_do(world):
         ["tasks", "list", "--status", "done"],
         ["dlq", "list", "--since", "1h"],
         ["dlq", "groups", "--task", "x"],
+        ["dlq", "replays", "list", "--running"],
+        ["alerts", "list", "--waiting"],
+        ["job", "list", "--job", "x"],
+        ["sources", "cycles", "--profile", "x"],
     ):
-        assert world.run(*words).stdout.endswith(f" match; outlast {words[0]} {words[1]} shows all\n")
+        command = " ".join(words).partition(" --")[0]
+        assert world.run(*words).stdout.endswith(f" match; outlast {command} shows all\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("tasks list", "--before 13"),
+        ("dlq list", "--limit 2"),
+        ("dlq groups", "--limit 2"),
+        ("sources list", "--after 1"),
+        ("sources cycles", "--limit 2"),
+        ("job list", "--limit 2"),
+    ],
+)
+def test_a_list_that_may_be_longer_says_how_to_see_more(full, name, option):
+    assert f"there may be more: {option}" in full.run(*name.split(), "--limit", 1).stdout
+    assert "there may be more" not in full.run(*name.split(), "--limit", 100).stdout
 
 
 @pytest.mark.parametrize(

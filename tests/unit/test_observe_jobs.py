@@ -11,7 +11,7 @@ import pytest
 
 import outlast
 from outlast import errors
-from outlast.cli.job_views import print_run_summary
+from outlast.cli.job import print_run_summary
 from outlast.errors import ConfigError
 from outlast.ports.rows import DeadLetterFilter
 from outlast.record.events import Observed

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.classify import classify
-from outlast.cli.app_options import (
-    flag,
-    json_counts_option,
-    json_rows_option,
-    list_options,
-    next_command,
-    with_app,
-    with_configured_app,
-)
+from outlast.cli.app_options import flag, json_option, list_options, next_command, with_app, with_configured_app
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import relative_time
 from outlast.cli.logs import set_up_logs
@@ -42,7 +34,6 @@ if TYPE_CHECKING:
     from outlast.ports.source_rows import Alert
 
 
-_MASKED = ("key", "title", "text", "last_error")
 _MAX_DELIVERIES = 100  # of up to 500 alerts each
 _MAX_WAITING = 1000
 _MAX_LISTED = 20  # alerts of each channel
@@ -81,15 +72,10 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
       outlast alerts list --waiting --json
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.store.alerts(waiting=True if waiting else None, limit=limit)
-    empty = ("no alerts", f"to send a test message: {next_command('alerts', 'test')}")
-    if waiting:
-        empty = ("no alerts are waiting", f"{next_command('alerts', 'list')} shows the delivered ones")
-    if not print_list(found, _alerts_table, empty, as_json=as_json, data=_alert_data):
-        return
-    if len(found) == limit:
-        print_text(f"there may be more: --limit {limit * 2}", "dim")
-    if hint := untried_alerts_hint(found):
-        print_text(hint, "yellow")
+    hint = f"to send a test message: {next_command('alerts', 'test')}"
+    printed = print_list(found, _alerts_table, "alerts", hint, as_json=as_json, data=_alert_data)
+    if printed and (advice := untried_alerts_hint(found)):
+        print_text(advice, "yellow")
 
 
 @table("ID, KIND, WHEN, TRIES, DELIVERY:10, ALERT")
@@ -116,9 +102,7 @@ def untried_alerts_hint(found: "Iterable[Alert]") -> str:
 
 
 def _alert_data(alert: "Alert") -> JsonObject:
-    data = row_data(alert)
-    del data["epoch"]
-    return {**data, **{name: mask_secrets(data[name]) for name in _MASKED}, "delivery": _delivery_text(alert)}
+    return {**row_data(alert), "delivery": _delivery_text(alert)}
 
 
 def _delivery_text(alert: "Alert") -> str:
@@ -128,7 +112,7 @@ def _delivery_text(alert: "Alert") -> str:
 
 
 @alerts.command("test")
-@json_rows_option
+@json_option
 @with_configured_app(notifies=True)
 def test_channels(app: "App", *, as_json: bool) -> None:
     """Send a test message to every channel. Exit code 1 if one was not delivered.
@@ -173,7 +157,7 @@ def _send_error(channel: Any, message: Any) -> str:
 
 @alerts.command("deliver")
 @flag("--now", "Also deliver the alerts that wait after a failure.", "at_once")
-@json_counts_option
+@json_option
 @with_configured_app(notifies=True)
 def deliver(app: "App", *, at_once: bool, as_json: bool) -> None:
     """Deliver all alerts and reminders that are due.

@@ -14,7 +14,6 @@ from outlast.cli.formats import ROW_LIMIT, ROW_NUMBER
 from outlast.config import configure
 from outlast.errors import ConfigError, SchemaError
 from outlast.redact import redact
-from outlast.report.text_format import store_location
 
 if TYPE_CHECKING:
     from outlast.app import App
@@ -48,25 +47,20 @@ def flag(name: str, text: str, parameter: str | None = None) -> "Callable[[F], F
     return click.option(*filter(None, (name, parameter)), is_flag=True, help=text)
 
 
-json_option = flag("--json", "Print a JSON object.", "as_json")
-json_rows_option = flag("--json", "Print a list of JSON objects.", "as_json")
-json_counts_option = flag("--json", "Print the counts as a JSON object.", "as_json")
+json_option = flag("--json", "Print JSON: an object, or a list of objects.", "as_json")
 id_argument = click.argument("number", type=ROW_NUMBER, metavar="ID")
 
 
-def list_options(
-    what: str = "", default: int = 0, json_flag: Callable[[Any], Any] = json_rows_option
-) -> "Callable[[F], F]":
+def list_options(what: str = "", default: int = 0) -> "Callable[[F], F]":
     """Return the options of a command that prints a list: ``--limit``, ``--wide`` and ``--json``.
 
     Args:
         what: The rows, such as ``Tasks``; empty if the list has no limit.
         default: How many rows are listed by default.
-        json_flag: The option ``--json``, if it is not a list of rows.
     """
     wide = click.option("--wide", is_flag=True, expose_value=False, callback=_set_wide, help="Cut no column.")
     limit = option("--limit", "N", f"{what} at most.", type=ROW_LIMIT, default=default)
-    return lambda command: (limit if what else lambda same: same)(wide(json_flag(command)))
+    return lambda command: (limit if what else lambda same: same)(wide(json_option(command)))
 
 
 def _set_wide(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001  # as click calls it
@@ -184,11 +178,6 @@ def _check_file(app: "App", option: str) -> None:
         raise ConfigError(
             f"the file {name} does not exist; check the {what}, or create the file: outlast db init {option}"
         )
-
-
-def store_label(app: "App") -> str:
-    """Return the location of an app's store, without a password."""
-    return store_location(app.store)
 
 
 def reaches_store(check: Callable[[], object], *, required: bool) -> bool:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import flag, json_option, store_label, with_app, with_configured_app
+from outlast.cli.app_options import flag, json_option, with_app, with_configured_app
 from outlast.cli.output import (
     make_console,
     make_table,
@@ -64,7 +64,7 @@ def migrate(app: "App") -> None:
 
 def _migrate_tables(app: "App") -> None:
     version = app.create_schema()
-    print_text(f"{store_label(app)}: the tables have version {version}", "green")
+    print_text(f"{store_location(app.store)}: the tables have version {version}", "green")
 
 
 @db.command("check")
@@ -82,9 +82,11 @@ def check(app: "App", *, as_json: bool) -> None:
     version = app.create_schema()  # changes nothing here; returns the version
     counts = app.tasks.counts()
     if as_json:
-        print_json({"store": store_label(app), "version": version, "counts": counts})
+        print_json({"store": store_location(app.store), "version": version, "counts": counts})
         return
-    print_text(f"{store_label(app)}: ok; the tables have version {version}, dead letters can be written", "green")
+    print_text(
+        f"{store_location(app.store)}: ok; the tables have version {version}, dead letters can be written", "green"
+    )
     print_text(status_counts_text(counts))
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -10,20 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from outlast.cli.app_options import (
-    P,
-    R,
-    flag,
-    id_argument,
-    json_counts_option,
-    json_option,
-    list_options,
-    next_command,
-    option,
-    with_app,
-)
-from outlast.cli.dlq_replays import CONFLICT_TEXT, follow_replay, replays
-from outlast.cli.errors import CommandError, InvalidUsageError, exit_failed
+from outlast.cli.app_options import P, R, flag, id_argument, json_option, list_options, next_command, option, with_app
+from outlast.cli.errors import EXIT_FAILED, CommandError, InvalidUsageError, exit_failed
 from outlast.cli.formats import (
     RATE,
     ROW_LIMIT,
@@ -46,29 +35,170 @@ from outlast.cli.output import (
     print_text,
     print_traceback,
     printable_line,
+    progress_bar,
     row_data,
     table,
 )
-from outlast.queue.dead_letters import masked_edit
+from outlast.queue.dead_letters import FILTER_FIELDS, masked_edit
 from outlast.queue.masking import masked_parameters
+from outlast.report.dead_letters import replay_line
 from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rich.console import Console
+
     from outlast.app import App
     from outlast.ports.rows import DeadLetter, Group
-    from outlast.ports.triage import PayloadEdit
+    from outlast.ports.triage import PayloadEdit, Replay
     from outlast.queue.dead_letters import DeadLetterHistory, Handled
     from outlast.queue.definition import TaskDefinition
 
 
-@click.command()
+CONFLICT_TEXT = "a live task has the same unique key; it stays a dead letter"
+_POLL_SECONDS = 0.25
+_WORKER_CHECK_SECONDS = 5.0
+_WORKER_WAIT_SECONDS = 30.0  # how long to wait without a worker, because one may be restarting
+
+
+def replay_data(replay: "Replay") -> JsonObject:
+    """Return a replay as JSON data, with the filters that are set."""
+    names = {field: name for name, field in FILTER_FIELDS.items()}
+    filters = {names.get(name, name): each for name, each in row_data(replay.filters).items() if each is not None}
+    return {**row_data(replay), "filters": filters}
+
+
+def warn_without_worker(app: "App") -> bool:
+    """Print a warning if no worker is alive to run replays; return whether it was printed."""
+    if any(worker.alive for worker in app.tasks.workers()):
+        return False
+    click.secho("no worker is alive to run it; outlast worker MODULE:APP starts one", fg="yellow", err=True)
+    return True
+
+
+def follow_replay(app: "App", replay: "Replay", *, wait: bool, as_json: bool, verb: str = "started") -> None:
+    """Print that a replay started, and optionally wait for its end.
+
+    The exit code is 1 if the replay stops, if a dead letter stays because of a conflict, or if no worker is alive.
+    """
+    number = replay.id
+    if not as_json:
+        print_text(f"replay {number} {verb}: {replay_line(replay, mask_secrets).told}")
+    if warn_without_worker(app) or not wait:
+        _print_follow_up(replay, as_json=as_json)
+        click.get_current_context().exit(EXIT_FAILED if wait else 0)
+    try:
+        last = _show_progress(_poll_replay(app, replay))
+    except KeyboardInterrupt:
+        click.echo(f"replay {number} continues without this command", err=True)
+        _print_follow_up(replay, as_json=False)
+        raise
+    if as_json:
+        print_json(replay_data(last))
+    elif last.state == "running":
+        warn_without_worker(app)
+        _print_follow_up(last, as_json=False)
+    else:
+        _print_end(last)
+    if last.state != "done" or last.conflicts:
+        exit_failed()
+
+
+def _print_follow_up(replay: "Replay", *, as_json: bool) -> None:
+    if as_json:
+        print_json(replay_data(replay))
+        return
+    show, stop = (next_command("dlq", "replays", verb, replay.id) for verb in ("show", "stop"))
+    click.echo(f"to show it: {show}\nto stop it: {stop}", err=True)
+
+
+def _poll_replay(app: "App", replay: "Replay") -> "Iterator[Replay]":
+    """Yield the state of a replay repeatedly until it has ended, or no worker has been alive for a while."""
+    alive_at = checked_at = time.monotonic()
+    while True:
+        yield replay
+        if replay.state != "running":
+            return
+        time.sleep(_POLL_SECONDS)
+        replay = app.dead_letters.replay_run(replay.id)
+        now = time.monotonic()
+        if now - checked_at >= _WORKER_CHECK_SECONDS:
+            checked_at = now
+            if any(worker.alive for worker in app.tasks.workers()):
+                alive_at = now
+            elif now - alive_at > _WORKER_WAIT_SECONDS:
+                return
+
+
+def _show_progress(steps: "Iterator[Replay]") -> "Replay":
+    """Show a progress bar on a terminal, or else a line for each stage; return the last state."""
+    console = make_console(stderr=True)
+    if console.is_terminal:
+        return _show_bar(steps, console)
+    shown, last = None, next(steps)
+    for last in steps:
+        stage = (last.stage, last.replayed > 0)
+        if stage != shown and last.state == "running":
+            shown = stage
+            click.echo(f"replay {last.id}: {replay_line(last, mask_secrets).told}", err=True)
+    return last
+
+
+def _show_bar(steps: "Iterator[Replay]", console: "Console") -> "Replay":
+    with progress_bar(console) as progress:
+        bar = progress.add_task("replayed")
+        last = next(steps)
+        for last in steps:
+            line = replay_line(last, mask_secrets)
+            now = next((step.name.lower() for step in line.steps if step.state == "now"), "replayed")
+            progress.update(bar, total=last.total, completed=line.handled, description=now)
+    return last
+
+
+def _print_end(last: "Replay") -> None:
+    line = replay_line(last, mask_secrets)
+    print_text(f"replay {last.id}: {line.told}", "green" if last.state == "done" and not last.conflicts else "red")
+    if line.stopped_by:
+        print_text(f"  {line.stopped_by}", "red")
+    for number in last.conflict_ids:
+        click.secho(f"dead letter {number}: {CONFLICT_TEXT}", fg="red", err=True)
+    if line.can_resume:
+        print_text(f"when the cause is fixed: {next_command('dlq', 'replays', 'resume', last.id)}", "dim")
+
+
+class _ReplaysGroup(click.Group):
+    """A group that runs ``list`` without a command, and ``show`` for a number."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the default command, then parse the arguments."""
+        first = args[0] if args else "--"
+        if first.isdecimal():
+            args = ["show", *args]
+        elif first.startswith("-") and first not in {"-h", "--help"}:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group()
+def dlq() -> None:
+    """List, edit, replay or discard dead letters.
+
+    A dead letter is a task that failed for good. It is kept until you replay or discard it.
+
+    \b
+    Examples:
+      outlast dlq groups
+      outlast dlq replay --group 5d41402abc4b2a76 --canary --rate 10/s
+    """  # noqa: D301  # click reads the control character, not a backslash
+
+
+@dlq.command()
 @id_argument
 @option("--patch", "JSON", "JSON Patch operations: a list of add, replace and remove.")
 @option("--set", "PATH=VALUE", "Set one value, such as /url=https://…; repeatable.", "pairs", multiple=True)
 @option("--why", "TEXT", "The reason, for the audit log.", required=True)
-@flag("--json", "Print the edit as a JSON object, secrets masked.", "as_json")
+@json_option
 @with_app
 def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], why: str, as_json: bool) -> None:
     """Change the arguments of a dead letter; then replay it to use them.
@@ -206,7 +336,7 @@ def _with_selection(command: Callable[P, R]) -> Callable[..., R]:
 _dry_run_option = flag("--dry-run", "Only count them, by group, task and category.")
 
 
-@click.command()
+@dlq.command()
 @with_app
 @_with_selection
 @flag("--canary", "Replay one, then ten, then the rest; any failure stops it.")
@@ -222,7 +352,7 @@ _dry_run_option = flag("--dry-run", "Only count them, by group, task and categor
 )
 @why_option
 @_dry_run_option
-@json_counts_option
+@json_option
 def replay(  # noqa: PLR0913  # its options
     app: "App",
     *,
@@ -254,7 +384,7 @@ def replay(  # noqa: PLR0913  # its options
         _print_dry_run(app, selection, "would be replayed", as_json=as_json)
     elif canary or rate is not None or max_failures is not None:
         if selection.criteria and not selection.count(app):
-            raise CommandError(*_empty_text(selection.criteria, "list"))
+            raise CommandError("no dead letters match", f"{next_command('dlq', 'list')} shows all")
         started = app.dead_letters.replay_later(
             canary=canary, rate=rate, max_failures=max_failures, why=why, **selection.arguments, limit=selection.limit
         )
@@ -264,16 +394,14 @@ def replay(  # noqa: PLR0913  # its options
         _handle_each(selection, selection.count(app), act, "replayed", as_json=as_json)
 
 
-@click.command()
+@dlq.command()
 @with_app
 @_with_selection
 @why_option
 @_dry_run_option
 @flag("--yes", "Do not ask for confirmation.")
-@json_counts_option
-def discard(  # its options
-    app: "App", *, selection: _Selection, why: str, dry_run: bool, yes: bool, as_json: bool
-) -> None:
+@json_option
+def discard(app: "App", *, selection: _Selection, why: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Delete dead letters.
 
     \b
@@ -338,19 +466,6 @@ def _print_dry_run(app: "App", selection: _Selection, verb: str, *, as_json: boo
             print_text(f"  … and {len(counts) - _MAX_SHOWN} more", "dim")
 
 
-@click.group()
-def dlq() -> None:
-    """List, edit, replay or discard dead letters.
-
-    A dead letter is a task that failed for good. It is kept until you replay or discard it.
-
-    \b
-    Examples:
-      outlast dlq groups
-      outlast dlq replay --group 5d41402abc4b2a76 --canary --rate 10/s
-    """  # noqa: D301  # click reads the control character, not a backslash
-
-
 @dlq.command("list")
 @with_app
 @with_filters
@@ -364,9 +479,9 @@ def list_dead_letters(app: "App", *, filters: JsonObject, limit: int, as_json: b
       outlast dlq list --task scrape --category network --json
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.dead_letters.list(limit, **filters)
-    printed = print_list(found, _dead_letters_table, _empty_text(filters, "list"), as_json=as_json)
+    printed = print_list(found, _dead_letters_table, "dead letters", _no_dead_letters_hint(), as_json=as_json)
     if printed and len(found) == limit:
-        print_text(f"{app.dead_letters.count(**filters)} in total; --limit shows more", "dim")
+        print_text(f"{app.dead_letters.count(**filters)} in total", "dim")
 
 
 @table("ID, TASK:16, REASON, CATEGORY:14, WHEN, ERROR")
@@ -448,14 +563,11 @@ def list_groups(app: "App", *, filters: JsonObject, limit: int, as_json: bool) -
       outlast dlq groups --since 1d --json
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.dead_letters.groups(limit, **filters)
-    print_list(found, dead_letter_groups_table, _empty_text(filters, "groups"), as_json=as_json)
+    print_list(found, dead_letter_groups_table, "dead letters", _no_dead_letters_hint(), as_json=as_json)
 
 
-def _empty_text(filters: JsonObject, command: str) -> tuple[str, str]:
-    """Return that there are no dead letters, and what to do."""
-    if filters:
-        return "no dead letters match", f"{next_command('dlq', command)} shows all"
-    return "no dead letters", f"no task failed for good; {next_command('tasks', 'list')} shows the tasks"
+def _no_dead_letters_hint() -> str:
+    return f"no task failed for good; {next_command('tasks', 'list')} shows the tasks"
 
 
 @table("GROUP, SIZE, LAST, TASK:14, CATEGORY:12, ERROR")
@@ -471,6 +583,99 @@ def dead_letter_groups_table(group: "Group") -> Cells:
     )
 
 
-for _command in (replay, replays, edit, discard):
-    dlq.add_command(_command)
+@dlq.group(cls=_ReplaysGroup)
+def replays() -> None:
+    """List, stop and resume the replays that workers run.
+
+    Start one with outlast dlq replay and --canary or --rate, or on the dashboard.
+
+    \b
+    Examples:
+      outlast dlq replays
+      outlast dlq replays stop 3
+    """  # noqa: D301  # click reads the control character, not a backslash
+
+
+@replays.command("list")
+@flag("--running", "Only replays that are running.")
+@list_options("Replays", 20)
+@with_app
+def list_replays(app: "App", *, running: bool, limit: int, as_json: bool) -> None:
+    """List replays, newest first.
+
+    \b
+    Example:
+      outlast dlq replays list --running
+    """  # noqa: D301  # click reads the control character, not a backslash
+    found = app.dead_letters.replays(running=running, limit=limit)
+    hint = "outlast dlq replay --group GROUP --canary starts one"
+    printed = print_list(found, _replays_table, "replays", hint, as_json=as_json, data=replay_data)
+    if printed and any(each.state == "running" for each in found):
+        warn_without_worker(app)
+
+
+@table("ID, STATE, QUEUED, OF, CONFLICTS, STARTED, WHAT")
+def _replays_table(replay: "Replay") -> Cells:
+    line = replay_line(replay, mask_secrets)
+    started = relative_time(line.created_at)
+    return line.id, line.state, line.replayed, line.total, line.conflicts or None, started, line.what
+
+
+@replays.command("show")
+@id_argument
+@json_option
+@with_app
+def show_replay(app: "App", number: int, *, as_json: bool) -> None:
+    """Show the progress of a replay, and why it stopped.
+
+    \b
+    Example:
+      outlast dlq replays show 3
+    """  # noqa: D301  # click reads the control character, not a backslash
+    found = app.dead_letters.replay_run(number)
+    if as_json:
+        print_json(replay_data(found))
+        return
+    line = replay_line(found, mask_secrets)
+    print_facts(
+        {
+            "replay": f"{line.id}, {line.state}",
+            "what": line.what,
+            "progress": line.told,
+            "stopped by": line.stopped_by or None,
+            "conflicts": ", ".join(map(str, line.conflict_ids)) or None,
+            "rate": line.rate,
+            "failures": line.failures,
+            "steps": ", ".join(f"{step.name}: {step.state}" for step in line.steps) or None,
+            "started by": line.who,
+            "why": line.reason or None,
+            "started": exact_time(line.created_at),
+            "last step": exact_time(line.updated_at),
+            "ended": exact_time(line.ended_at),
+            "resume": next_command("dlq", "replays", "resume", line.id) if line.can_resume else None,
+        }
+    )
+    if found.state == "running":
+        warn_without_worker(app)
+
+
+@replays.command("resume")
+@id_argument
+@why_option
+@click.option("--wait/--no-wait", default=True, help="Whether to wait for the end.")
+@json_option
+@with_app
+def resume_replay(app: "App", number: int, *, why: str, wait: bool, as_json: bool) -> None:
+    """Resume a stopped replay: one task, then ten, then the rest. Exit code 1 if it stops again.
+
+    Tasks of the replay that failed are replayed too.
+
+    \b
+    Example:
+      outlast dlq replays resume 3
+    """  # noqa: D301  # click reads the control character, not a backslash
+    follow_replay(app, app.dead_letters.resume_replay(number, why=why), wait=wait, as_json=as_json, verb="resumed")
+
+
 add_operations(dlq, "dlq")
+add_operations(replays, "dlq replays")

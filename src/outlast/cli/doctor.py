@@ -10,12 +10,12 @@ import click
 
 from outlast.classify import classify
 from outlast.cli.alerts import untried_alerts_hint
-from outlast.cli.app_options import flag, json_option, next_command, store_label, with_app
+from outlast.cli.app_options import flag, json_option, next_command, with_app
 from outlast.cli.output import print_json, print_text
 from outlast.errors import ConfigError, SchemaError
 from outlast.queue.audit import write_audit
 from outlast.report.doctor import DoctorFinding, clock_finding, finding_text, ledger_findings
-from outlast.report.text_format import counted
+from outlast.report.text_format import counted, store_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,9 @@ def doctor(app: "App", *, repair: bool, as_json: bool) -> None:
                 print_text(finding_text(rebuilt))
             print_text(finding_text(found[-1]), "green" if found[-1].ok else "red")
     if as_json:
-        print_json({"store": store_label(app), "ok": not failed, "findings": [each._asdict() for each in found]})
+        print_json(
+            {"store": store_location(app.store), "ok": not failed, "findings": [each._asdict() for each in found]}
+        )
     if failed:
         raise SystemExit(1)
 
@@ -80,7 +82,7 @@ def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
         yield DoctorFinding(
             "store",
             ok=True,
-            text=f"{store_label(app)} answers within {took * 1000:.0f} ms, its tables have the right version",
+            text=f"{store_location(app.store)} answers within {took * 1000:.0f} ms, its tables have the right version",
         )
         yield clock_finding(time.time() - app.store.now().timestamp())
         app.store.check_dead_letters()

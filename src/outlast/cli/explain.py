@@ -16,7 +16,7 @@ from outlast.classify import default_classifier
 from outlast.classify.classifier import NOTHING_MATCHED
 from outlast.classify.codes import CODES, ERRNOS, judge_sqlstate
 from outlast.classify.libraries import FILES
-from outlast.cli.app_options import flag, option, with_app
+from outlast.cli.app_options import flag, json_option, option, with_app
 from outlast.cli.output import JsonObject, make_console, print_json, print_text
 from outlast.config import configure
 from outlast.decide.explanation import Explanation
@@ -253,7 +253,7 @@ _MAX_RULE_CHARS = 200
 @flag("--unknown", "Suggest rules for stored failures that are unknown or uncertain.")
 @option("--app", "MODULE:APP", "With --unknown: the app whose store to read.", "reference")
 @option("--url", "URL", "With --unknown: the store. Default: as for all commands.")
-@flag("--json", "Print JSON.", "as_json")
+@json_option
 def explain(  # noqa: PLR0913  # its options
     words: tuple[str, ...],
     headers: tuple[str, ...],
@@ -300,7 +300,7 @@ def explain(  # noqa: PLR0913  # its options
         )
     explained = explain_error(subject, classifier=default_classifier())
     if as_json:
-        click.echo(json.dumps(_explanation_data(explained, subject), ensure_ascii=False, indent=2))
+        print_json(_explanation_data(explained, subject))
     else:
         _print_explanation(explained, subject)
 

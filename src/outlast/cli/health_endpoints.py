@@ -59,19 +59,19 @@ def with_health_options(command: F) -> F:
 
 
 @contextmanager
-def serve_health(app: "App", state: ProcessState, port: int | None, host: str) -> Iterator[None]:
+def serve_health(app: "App", state: ProcessState, health_port: int | None, health_host: str) -> Iterator[None]:
     """Serve ``/health`` and ``/ready`` within the block, and ``/metrics`` with the token; without a port, do nothing.
 
     Args:
         app: The app whose store is checked.
         state: The state of the loop.
-        port: Port to listen on, or None.
-        host: Address to listen on.
+        health_port: Port to listen on, or None.
+        health_host: Address to listen on.
 
     Raises:
         ConfigError: If the server cannot listen there, or the token cannot be used.
     """
-    if port is None:
+    if health_port is None:
         yield
         return
     from outlast.health import HealthServer  # noqa: PLC0415  # only with --health-port
@@ -80,7 +80,7 @@ def serve_health(app: "App", state: ProcessState, port: int | None, host: str) -
     with ExitStack() as stack:
         metrics, note = (None, "") if not token else _metrics(app, stack)
         try:
-            server = HealthServer(_checker(app, state), port, host, token, metrics)
+            server = HealthServer(_checker(app, state), health_port, health_host, token, metrics)
         except ConfigError as error:
             raise ConfigError(f"{error} ({TOKEN_VARIABLE})" if str(error).startswith("token") else str(error)) from None
         stack.enter_context(server)

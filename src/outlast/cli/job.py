@@ -2,27 +2,19 @@
 
 import logging
 import sys
+from collections import deque
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from outlast import clock
 from outlast.classify import classify
-from outlast.cli.app_options import flag, json_option, list_options, next_command, option, with_app
+from outlast.cli.app_options import flag, list_options, next_command, option, with_app
 from outlast.cli.completion import category_names, run_ids
 from outlast.cli.errors import CommandError, exit_failed
-from outlast.cli.formats import ROW_LIMIT, duration_text, exact_time, relative_time
-from outlast.cli.job_views import (
-    LAST_RUN,
-    failure_groups_table,
-    find_run,
-    print_run_summary,
-    recent_runs,
-    run_data,
-    run_summary_data,
-    show_progress,
-)
-from outlast.cli.logs import quiet_clients, set_up_logs, with_log_options
+from outlast.cli.formats import ROW_LIMIT, duration_text, exact_time, now, relative_time
+from outlast.cli.logs import with_log_options
 from outlast.cli.output import (
     Cells,
     JsonObject,
@@ -34,46 +26,270 @@ from outlast.cli.output import (
     print_list,
     print_text,
     print_user_traceback,
+    printable_line,
     row_data,
     table,
+    throttled,
 )
 from outlast.config import configure
 from outlast.errors import ConfigError, OutlastError
 from outlast.failure import Category
 from outlast.ports.job_rows import TargetStatus
 from outlast.queue.masking import masked_value
-from outlast.report.job_runs import DIED, comparison_text, remaining_command
+from outlast.record.json_values import to_json_value
+from outlast.report.job_runs import DIED, ETL_FIGURES, JobRunView, comparison_text, remaining_command, run_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from rich.console import Console
 
     from outlast.app import App
     from outlast.cli.loader import LoadedJob
     from outlast.jobs.job import Job
     from outlast.jobs.tally import RunTally
     from outlast.ports.job_rows import Jobs, TargetRow
-    from outlast.report.job_runs import JobRunView
 
 
-_LOGGER = "outlast.jobs"
+LAST_RUN = "last"
+"""Names the last run in place of an id."""
+_FIGURES = (
+    "total_targets", "success_targets", "failed_targets", "deferred_targets", "skipped_targets", "not_attempted",
+)  # fmt: skip
 
 
-class _RunArguments(NamedTuple):
-    """The options of a run and of its output."""
+def run_summary_data(summary: "Mapping[str, Any]") -> JsonObject:
+    """Return a summary as JSON data, without secrets.
 
-    resume: str | None
-    only_failed: str | None
-    limit: int | None
-    concurrency: int
-    dry_run: bool
-    from_raw: bool
-    as_json: bool
-    json_logs: bool
-    no_progress: bool
+    Args:
+        summary: The result of `Summary.to_dict`, or the summary stored with the run.
+    """
+    data: JsonObject = mask_secrets(to_json_value(summary))
+    return data
 
 
-@click.command("run")
+def print_run_summary(data: "Mapping[str, Any]", *, dry_run: bool = False, before: str | None = None) -> None:
+    """Print the summary of a run.
+
+    Args:
+        data: The summary; one stored by another version may have other fields.
+        dry_run: Whether it was a dry run.
+        before: Id of the run that it is compared with, if known.
+    """
+    passed, state = data.get("exit_code") == 0, data.get("state", "done")
+    result = f"{'passed' if passed else 'failed'}{'' if state == 'done' else f', {state}'}"
+    note = " (dry run: handlers were asked to write nothing, and the run was not stored)" if dry_run else ""
+    print_text(f"{data.get('job_id')} {data.get('run_id')}: {result}{note}", "bold green" if passed else "bold red")
+    etl_figures = ETL_FIGURES if any(data.get(name) for name in ETL_FIGURES) else ()  # other jobs have none
+    rate = data.get("failure_rate")
+    print_facts(
+        {
+            **{name.replace("_", " "): _figure_text(data, name) for name in (*_FIGURES, *etl_figures)},
+            "failure rate": None if rate is None else f"{rate:.2%}",
+            "exit code": data.get("exit_code"),
+            "duration": duration_text(data.get("duration")),
+            "attempts": data.get("attempts"),
+            "entity": mask_secrets(data.get("entity")),
+            "env": mask_secrets(data.get("env")),
+            "by category": _counts_text(data.get("by_category")),
+            "by origin": _counts_text(data.get("by_origin")),
+            "counted": _counts_text(data.get("figures")),
+            f"compared with {before or 'the run before'}": comparison_text(data.get("compared")),
+        }
+    )
+    groups = data.get("groups")
+    if groups:
+        print_text("")
+        make_console().print(failure_groups_table(groups))
+    for line in data.get("would") or ():
+        print_text(f"observed: {mask_secrets(line)}")
+    for reason in data.get("reasons") or ():
+        print_text(f"exit code 1: {mask_secrets(reason)}", "red")
+
+
+@table("SIZE, CATEGORY:18, ORIGIN, EXAMPLE:20, ERROR")
+def failure_groups_table(each: "Mapping[str, Any]") -> Cells:
+    """Return the table of the largest groups of failures."""
+    return (
+        each.get("size"),
+        each.get("category"),
+        each.get("origin"),
+        mask_secrets(each.get("source_id")),
+        mask_secrets(each.get("error")),
+    )
+
+
+def _figure_text(data: "Mapping[str, Any]", name: str) -> str:
+    more = ", and more that were not listed" if name == "total_targets" and not data.get("total_is_known", True) else ""
+    return f"{data.get(name, 0)}{more}"
+
+
+def _counts_text(counts: "Mapping[str, int] | None") -> str | None:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) if counts else None
+
+
+def recent_runs(store: "Jobs", job: str | None, limit: int) -> list[JobRunView]:
+    """Return runs, newest first."""
+    return run_views(store, store.runs(job, limit), now())
+
+
+def find_run(store: "Jobs", run_id: str) -> JobRunView:
+    """Return a run by its id; ``last`` is the last run of any job.
+
+    Raises:
+        CommandError: If it does not exist.
+    """
+    if run_id == LAST_RUN:
+        latest = recent_runs(store, None, 1)
+        if latest:
+            return latest[0]
+        raise CommandError("there is no run yet; outlast job run MODULE:JOB starts one")
+    run = store.run(run_id)
+    if run is None:
+        raise CommandError(f"run {run_id} does not exist; {next_command('job', 'list')} shows the runs")
+    return run_views(store, [run], now())[0]
+
+
+def run_data(known: JobRunView, *, whole: bool = False) -> JsonObject:
+    """Return a run as JSON data.
+
+    Args:
+        known: The run.
+        whole: Whether to include its summary.
+    """
+    data = row_data(known.run)
+    data = {"run_id": data.pop("id"), **data}
+    summary = data.pop("summary")
+    data.update(
+        state=known.state,
+        holder=mask_secrets(known.holder),
+        duration=known.seconds,
+        **known.counts,
+        failure_rate=known.failure_rate,
+    )
+    if whole:
+        data["summary"] = None if summary is None else run_summary_data(summary)
+    return data
+
+
+_LINE_EVERY = 10.0  # seconds between two log lines of progress, if there is no terminal
+_BAR_EVERY = 0.05  # seconds between two updates of the bar
+_RATE_SAMPLES = 30  # at least a second apart
+_BAR_WIDTH = 20
+log = logging.getLogger("outlast.jobs")
+
+
+class ProgressFigures(NamedTuple):
+    """Progress of a run.
+
+    Attributes:
+        done: Targets that have ended.
+        total: All targets; None if unknown.
+        failed: Targets that failed.
+        deferred: Targets that were deferred.
+        rate: Recent targets per second.
+        seconds_left: Estimated seconds until the end; None if unknown.
+    """
+
+    done: int
+    total: int | None
+    failed: int
+    deferred: int
+    rate: float
+    seconds_left: float | None
+
+    def __str__(self) -> str:
+        """Return the progress in one line."""
+        rate = f"{self.rate:.0f}/s" if self.rate >= 100 else f"{self.rate:.1f}/s"  # noqa: PLR2004  # three digits are enough
+        parts = [
+            f"{self.done}/{self.total}" if self.total is not None else f"{self.done} done",
+            rate,
+            f"failed {self.failed}",
+            f"deferred {self.deferred}",
+        ]
+        if self.seconds_left is not None:
+            parts.append(f"{_clock_text(self.seconds_left)} left")
+        return "  ".join(parts)
+
+
+class ProgressRate:
+    """Measures the recent speed of a run."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque([(clock.monotonic(), 0)], _RATE_SAMPLES)
+
+    def figures(self, tally: "RunTally") -> ProgressFigures:
+        """Return the progress of the run now."""
+        counts, total, now = tally.counts(), tally.total, clock.monotonic()
+        done = counts.total
+        since, before = self._samples[0]
+        rate = (done - before) / (now - since) if now > since else 0.0
+        if now - self._samples[-1][0] >= 1:
+            self._samples.append((now, done))
+        left = max(0, total - done) / rate if total is not None and rate > 0 else None
+        return ProgressFigures(done, total, counts.failed, counts.deferred, rate, left)
+
+
+@contextmanager
+def show_progress(name: str) -> "Iterator[Callable[[RunTally], None]]":
+    """Yield a function that shows the progress of the run of a job: a bar on a terminal, or else log lines."""
+    console, pace = _terminal_console(), ProgressRate()
+    if console is None or console.is_dumb_terminal:
+
+        def log_progress(tally: "RunTally") -> None:
+            figures = pace.figures(tally)
+            log.info("%s: %s", name, figures, extra={"job_id": name, **figures._asdict()})
+
+        yield throttled(log_progress, _LINE_EVERY)
+        return
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415  # only on a terminal
+
+    bar = Progress(
+        TextColumn(printable_line(name, 30).replace("{", "{{").replace("}", "}}"), markup=False),
+        BarColumn(_BAR_WIDTH),
+        TextColumn("{task.description}", markup=False),
+        console=console,
+        transient=True,  # the summary follows
+        redirect_stdout=sys.stdout.isatty(),  # output to a file must arrive there
+    )
+    with bar:
+        task = bar.add_task("", total=None)
+
+        def show(tally: "RunTally") -> None:
+            figures = pace.figures(tally)
+            bar.update(task, description=str(figures), completed=figures.done, total=figures.total)
+
+        yield throttled(show, _BAR_EVERY, at_once=True)
+
+
+def _terminal_console() -> "Console | None":
+    """Return the console of the logs, so that they appear above a bar; None without a terminal, or with JSON logs."""
+    return next((each.console for each in logging.getLogger().handlers if hasattr(each, "console")), None)
+
+
+def _clock_text(seconds: float) -> str:
+    minutes, rest = divmod(round(min(seconds, 359_999)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@click.group()
+def job() -> None:
+    """Run batch jobs and show their runs.
+
+    A job is a function for one target that runs over many targets. Targets fail independently; a gate decides whether
+    the whole run failed; failed and remaining targets can be run again.
+
+    \b
+    Examples:
+      outlast job run etl:items
+      outlast job list
+      outlast job failures 20261115T100000-3f2a1b
+      outlast job run etl:items --only-failed 20261115T100000-3f2a1b
+    """  # noqa: D301  # click reads the control character, not a backslash
+
+
+@job.command("run")
 @click.argument("reference", metavar="MODULE:JOB")
 @option("--name", "NAME", "Name of the job, if MODULE:JOB is an app with several.")
 @option(
@@ -98,7 +314,15 @@ class _RunArguments(NamedTuple):
 @flag("--json", "Print the summary as a JSON object; show no progress.", "as_json")
 @flag("--no-progress", "Show no progress bar and log no progress.")
 @with_log_options("info")
-def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> None:
+def run(
+    reference: str,
+    *,
+    name: str | None,
+    from_raw: bool,
+    as_json: bool,
+    no_progress: bool,
+    **settings: Any,
+) -> None:
     """Run a job over its targets.
 
     MODULE:JOB names the job: etl:items for the function items in etl.py, decorated with @app.job(…, targets=…), also in
@@ -118,63 +342,45 @@ def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> 
       outlast job run etl:items --from-raw
       outlast job run etl:app --name items --json | jq .failure_rate
     """  # noqa: D301  # click reads the control character, not a backslash
-    arguments = _RunArguments(**options)
-    if arguments.resume is not None and arguments.only_failed is not None:
+    if settings["resume"] is not None and settings["only_failed"] is not None:
         raise click.UsageError("--resume continues a run, --only-failed starts a new one; give only one of them")
     from outlast.cli.loader import load_job  # noqa: PLC0415  # not for --help
 
-    set_up_logs(log_level, as_json=arguments.json_logs)
-    quiet_clients(log_level)
     configure()
     loaded = load_job(reference, name)
+    shows_progress = not as_json and not no_progress
+    is_terminal = _terminal_console() is not None and sys.stdout.isatty()
     try:
-        if loaded.job.ledger and (not arguments.dry_run or arguments.resume or arguments.only_failed):
+        if loaded.job.ledger and (not settings["dry_run"] or settings["resume"] or settings["only_failed"]):
             loaded.check_tables()
-        data = _run_job(loaded, _resolve_last_run(loaded, arguments))
+        _resolve_last_run(loaded.job, settings)
+        made = loaded.job.from_raw() if from_raw else loaded.job
+        with _collect_summaries(hidden=is_terminal and not as_json) as summaries:
+            try:
+                with (
+                    _explain_target_errors(made),
+                    show_progress(made.name) if shows_progress else nullcontext() as progress,
+                ):
+                    data = run_summary_data(made.run(**settings, progress=progress).to_dict())
+            except BaseException:  # a second Ctrl-C, or a ledger that cannot be written
+                if summaries:
+                    _print_result(run_summary_data(summaries[-1]), loaded, settings, as_json=as_json)
+                raise
+        _print_result(data, loaded, settings, as_json=as_json)
     finally:
         loaded.close()
     if data["exit_code"]:
         exit_failed()
 
 
-def _resolve_last_run(loaded: "LoadedJob", arguments: _RunArguments) -> _RunArguments:
-    """Return the arguments with 'last' replaced by the id of the job's last run."""
-    if LAST_RUN not in {arguments.resume, arguments.only_failed}:
-        return arguments
-    try:
-        run_id = loaded.job.found(LAST_RUN).id
-    except ConfigError as error:
-        raise CommandError(str(error)) from None
-    return arguments._replace(
-        resume=run_id if arguments.resume == LAST_RUN else arguments.resume,
-        only_failed=run_id if arguments.only_failed == LAST_RUN else arguments.only_failed,
-    )
-
-
-def _run_job(loaded: "LoadedJob", arguments: _RunArguments) -> JsonObject:
-    job = loaded.job.from_raw() if arguments.from_raw else loaded.job
-    progress_display: AbstractContextManager[Callable[[RunTally], None] | None] = nullcontext()
-    if not arguments.as_json and not arguments.no_progress:
-        progress_display = show_progress(job.name, plain=arguments.json_logs)
-    on_terminal = not arguments.json_logs and sys.stderr.isatty() and sys.stdout.isatty()
-    with _collect_summaries(hidden=on_terminal and not arguments.as_json) as summaries:
-        try:
-            with _explain_target_errors(job), progress_display as progress:
-                summary = job.run(
-                    concurrency=arguments.concurrency,
-                    resume=arguments.resume,
-                    only_failed=arguments.only_failed,
-                    limit=arguments.limit,
-                    dry_run=arguments.dry_run,
-                    progress=progress,
-                )
-        except BaseException:  # a second Ctrl-C, or a ledger that cannot be written
-            if summaries:
-                _print_result(run_summary_data(summaries[-1]), loaded, arguments)
-            raise
-    data = run_summary_data(summary.to_dict())
-    _print_result(data, loaded, arguments)
-    return data
+def _resolve_last_run(made: "Job", settings: dict[str, Any]) -> None:
+    """Replace 'last' by the id of the job's last run."""
+    for name in ("resume", "only_failed"):
+        if settings[name] == LAST_RUN:
+            try:
+                settings[name] = made.found(LAST_RUN).id
+            except ConfigError as error:
+                raise CommandError(str(error)) from None
 
 
 @contextmanager
@@ -211,37 +417,32 @@ def _collect_summaries(*, hidden: bool) -> "Iterator[list[JsonObject]]":
     """
     found: list[JsonObject] = []
 
-    class SummaryHandler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if not is_other(record):
-                found.append(vars(record)["summary"])
-
-    def is_other(record: logging.LogRecord) -> bool:
+    def keep(record: logging.LogRecord) -> bool:
         summary = getattr(record, "summary", None)
-        return record.name != _LOGGER or not isinstance(summary, dict) or "exit_code" not in summary
+        if not isinstance(summary, dict) or "exit_code" not in summary:
+            return True
+        found.append(summary)
+        return not hidden
 
-    logger, collector, handlers = logging.getLogger(_LOGGER), SummaryHandler(), logging.getLogger().handlers[:]
-    logger.addHandler(collector)
-    for handler in handlers if hidden else ():
-        handler.addFilter(is_other)
+    log.addFilter(keep)
     try:
         yield found
     finally:
-        logger.removeHandler(collector)
-        for handler in handlers:
-            handler.removeFilter(is_other)
+        log.removeFilter(keep)
 
 
-def _print_result(data: JsonObject, loaded: "LoadedJob", arguments: _RunArguments) -> None:
-    if arguments.as_json:
+def _print_result(data: JsonObject, loaded: "LoadedJob", settings: "Mapping[str, Any]", *, as_json: bool) -> None:
+    if as_json:
         print_json(data)
         return
-    print_run_summary(data, dry_run=arguments.dry_run, before=arguments.only_failed)
-    job = loaded.job
+    print_run_summary(data, dry_run=settings["dry_run"], before=settings["only_failed"])
+    if settings["dry_run"] or not loaded.job.ledger:
+        return
+    if loaded.job.hand_over is not None and data["failed_targets"]:
+        name = loaded.job.hand_over.name
+        print_text(f"failed targets were passed to the task {name}; outlast tasks list shows them")
     command = remaining_command(data, loaded.words)
-    if job.hand_over is not None and data["failed_targets"] and job.ledger and not arguments.dry_run:
-        print_text(f"failed targets were passed to the task {job.hand_over.name}; outlast tasks list shows them")
-    if command is not None and job.ledger and not arguments.dry_run:
+    if command is not None:
         print_text(f"to run the rest: {command}", "bold")
 
 
@@ -251,9 +452,9 @@ _PAGE_ROWS = 1000
 _JOB_PLACEHOLDER = "MODULE:JOB"  # the store knows the name of a job, but not where its code is
 
 
-@click.command("show")
+@job.command("show")
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
-@list_options(json_flag=json_option)
+@list_options()
 @with_app
 def show(app: "App", run_id: str, *, as_json: bool) -> None:
     """Show one run, and how it differs from the run that it continues.
@@ -317,11 +518,11 @@ def _job_reference(app: "App", name: str) -> list[str]:
     return [reference, "--name", name] if reference and name in app.jobs_by_name else [_JOB_PLACEHOLDER]
 
 
-@click.command("failures")
+@job.command("failures")
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @option("--category", "NAME", "Only failures of this category, such as network.", shell_complete=category_names)
 @click.option("--status", type=click.Choice(["failed", "deferred"]), help="Only failed targets, or only deferred ones.")
-@list_options("Targets", 50, json_option)
+@list_options("Targets", 50)
 @with_app
 def failures(app: "App", run_id: str, *, category: str | None, status: str | None, limit: int, as_json: bool) -> None:
     """Show the failures of a run: the largest groups, then the targets.
@@ -341,7 +542,7 @@ def failures(app: "App", run_id: str, *, category: str | None, status: str | Non
     groups = _failure_groups(app.store, run.id, wanted) if TargetStatus.FAILED in statuses else []
     found = _failed_targets(app.store, run.id, statuses, wanted, limit)
     if as_json:
-        print_json({"run": run.id, "groups": groups, "targets": [_target_data(each) for each in found]})
+        print_json({"run_id": run.id, "groups": groups, "targets": [_target_data(each) for each in found]})
     elif found:
         if groups:
             make_console().print(failure_groups_table(groups))
@@ -403,29 +604,12 @@ def _target_table(row: "TargetRow") -> Cells:
 def _target_data(row: "TargetRow") -> JsonObject:
     data = row_data(row)
     del data["run_id"]
-    data["source_id"] = mask_secrets(data["source_id"])
     data["target"] = None if row.target is None else masked_value(row.target)
     return data
 
 
 def _error_text(row: "TargetRow") -> str:
     return f"{row.error_type}: {row.error_message}"
-
-
-@click.group()
-def job() -> None:
-    """Run batch jobs and show their runs.
-
-    A job is a function for one target that runs over many targets. Targets fail independently; a gate decides whether
-    the whole run failed; failed and remaining targets can be run again.
-
-    \b
-    Examples:
-      outlast job run etl:items
-      outlast job list
-      outlast job failures 20261115T100000-3f2a1b
-      outlast job run etl:items --only-failed 20261115T100000-3f2a1b
-    """  # noqa: D301  # click reads the control character, not a backslash
 
 
 @job.command("list")
@@ -443,9 +627,8 @@ def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> Non
       outlast job list
       outlast job list --job items --limit 100 --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    of = f" of {name}" if name is not None else ""
-    empty = (f"no run{of} yet", "outlast job run MODULE:JOB starts one")
-    print_list(recent_runs(app.store, name, limit), _runs_table, empty, as_json=as_json, data=run_data)
+    found, hint = recent_runs(app.store, name, limit), "outlast job run MODULE:JOB starts one"
+    print_list(found, _runs_table, "runs", hint, as_json=as_json, data=run_data)
 
 
 @table("RUN, JOB:14, STATE, EXIT, STARTED, TOOK, ENTITY:12, FAILED")
@@ -460,7 +643,3 @@ def _runs_table(each: "JobRunView") -> Cells:
         mask_secrets(each.run.entity),
         each.failed_text,
     )
-
-
-for _command in (run, show, failures):
-    job.add_command(_command)

@@ -1,14 +1,16 @@
 """Logs on standard error: coloured on a terminal, else plain lines, or JSON lines."""
 
+import functools
 import logging
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from outlast import clock
-from outlast.cli.app_options import F, flag
+from outlast.cli.app_options import P, R, flag
 from outlast.cli.output import make_console
 from outlast.observe.json_logs import JsonFormatter, record_message
 from outlast.queue.masking import masked_text
@@ -65,25 +67,31 @@ class PlainFormatter(SafeFormatter):
         return f"{time} {record.levelname} {safe_text(record.name)}: {super().format(record)}"
 
 
-def with_log_options(level: str) -> Callable[[F], F]:
-    """Add the options ``--log-level`` and ``--json-logs`` to a command.
+def with_log_options(level: str) -> Callable[[Callable[P, R]], Callable[..., R]]:
+    """Add the options ``--log-level`` and ``--json-logs`` to a command, which then writes its logs as they say.
 
     Args:
         level: The default level.
     """
-    level_option = click.option(
-        "--log-level",
-        type=click.Choice(LEVELS, case_sensitive=False),
-        default=level,
-        show_default=True,
-        help="The lowest level that is logged.",
-    )
-    json_option = flag("--json-logs", "Log one JSON object per line.")
-    return lambda command: level_option(json_option(command))
+    choice = click.Choice(LEVELS, case_sensitive=False)
+
+    def decorate(command: Callable[P, R]) -> Callable[..., R]:
+        @click.option(
+            "--log-level", type=choice, default=level, show_default=True, help="The lowest level that is logged."
+        )
+        @flag("--json-logs", "Log one JSON object per line.")
+        @functools.wraps(command)
+        def run(*args: Any, log_level: str, json_logs: bool, **kwargs: Any) -> R:
+            set_up_logs(log_level, as_json=json_logs)
+            return command(*args, **kwargs)
+
+        return run
+
+    return decorate
 
 
 def set_up_logs(level: str, *, as_json: bool) -> None:
-    """Write all logs to standard error.
+    """Write all logs to standard error, but the line that HTTP clients log for each request only at the level debug.
 
     Args:
         level: The lowest level to log, one of `LEVELS`.
@@ -100,14 +108,6 @@ def set_up_logs(level: str, *, as_json: bool) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level.upper())
-
-
-def quiet_clients(level: str) -> None:
-    """Turn off the log line that HTTP clients write for each request, except at the level debug.
-
-    Args:
-        level: One of `LEVELS`.
-    """
     for name in _HTTP_LOGGERS:
         logging.getLogger(name).setLevel(logging.NOTSET if level.lower() == "debug" else logging.WARNING)
 

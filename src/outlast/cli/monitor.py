@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import flag, option, reaches_store, store_label
+from outlast.cli.app_options import flag, option, reaches_store
 from outlast.cli.errors import exit_failed
 from outlast.cli.formats import DURATION
 from outlast.cli.health_endpoints import ProcessState, serve_health, with_health_options
-from outlast.cli.logs import quiet_clients, set_up_logs, with_log_options
+from outlast.cli.logs import with_log_options
 from outlast.cli.output import print_json
 from outlast.cli.sources import cycle_summary_data, print_cycle_summary
 from outlast.config import configure
-from outlast.report.text_format import counted
+from outlast.report.text_format import counted, store_location
 from outlast.sources.announcements import redacted_source_url
 
 if TYPE_CHECKING:
@@ -37,14 +37,12 @@ log = logging.getLogger("outlast.monitor")
 @flag("--json", "With --once: print a JSON object.", "as_json")
 @with_log_options("info")
 @with_health_options
-def monitor(  # noqa: PLR0913  # its options
+def monitor(  # its options
     reference: str,
     *,
     profile: str | None,
     once: bool,
     as_json: bool,
-    log_level: str,
-    json_logs: bool,
     health_port: int | None,
     health_host: str,
     **changes: Any,
@@ -72,8 +70,6 @@ def monitor(  # noqa: PLR0913  # its options
 
     if as_json and not once:
         raise click.UsageError("--json needs --once; for a log in JSON use --json-logs")
-    set_up_logs(log_level, as_json=json_logs)
-    quiet_clients(log_level)
     config = configure()
     loaded = load_monitor(reference, profile)
     made = loaded.monitor
@@ -128,7 +124,7 @@ def _log_start(loaded: "LoadedMonitor", config: "Config") -> None:
     made, settings = loaded.monitor, loaded.monitor.settings
     counts = {str(state): count for state, count in loaded.app.sources.health(made.profile.name).items() if count}
     channels = [channel.name for channel in loaded.deliverer.channels]
-    where, number = store_label(loaded.app), sum(counts.values())
+    where, number = store_location(loaded.app.store), sum(counts.values())
     log.info(
         "monitor %s: profile %s; %s%s; every %g s; concurrency %d, per host %d; store %s; alerts go to %s%s",
         made.name,

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import P, R, flag, list_options, next_command, option, with_app
+from outlast.cli.app_options import P, R, flag, json_option, list_options, next_command, option, with_app
 from outlast.cli.completion import category_names, queue_names
 from outlast.cli.errors import exit_failed, message_hint
 from outlast.cli.formats import ROW_NUMBER, ParsedType, relative_time
 from outlast.cli.logs import set_up_logs
 from outlast.cli.output import (
     Cells,
-    JsonObject,
     mask_secrets,
     print_json,
     print_list,
     print_text,
     printable_line,
-    row_data,
     table,
 )
 from outlast.operations import FILTERS, FLAG, SOURCE, WHY, InvalidValueError, Parameter, filter_arguments, parse_values
@@ -37,16 +35,19 @@ why_option = option(f"--{WHY.name}", WHY.kind.metavar, WHY.help, default="")
 
 
 def parameter_option(parameter: Parameter) -> "Callable[[Callable[P, R]], Callable[P, R]]":
-    """Return the option of a parameter; its value is a text."""
-    name = _option_name(parameter)
+    """Return the option or argument of a parameter; its value is a text, or a tuple of texts."""
+    name, completer = _option_name(parameter), _COMPLETERS.get(parameter.name)
+    if parameter.argument:
+        count = -1 if parameter.argument.endswith("...") else 1
+        return click.argument(
+            parameter.name, metavar=parameter.argument, nargs=count, required=True, shell_complete=completer
+        )
     if parameter.kind is FLAG:
         return flag(name, parameter.help)
-    settings: dict[str, Any] = {"default": parameter.default, "required": parameter.required}
-    if "enum" in parameter.kind.schema and parameter.name not in _COMPLETERS:
+    settings: dict[str, Any] = {"required": True} if parameter.required else {"default": parameter.default}
+    if "enum" in parameter.kind.schema and completer is None:
         return click.option(name, type=click.Choice(parameter.kind.schema["enum"]), help=parameter.help)
-    return option(
-        name, parameter.kind.metavar, parameter.help, shell_complete=_COMPLETERS.get(parameter.name), **settings
-    )
+    return option(name, parameter.kind.metavar, parameter.help, shell_complete=completer, **settings)
 
 
 def parse_options(
@@ -107,22 +108,17 @@ def operation_command(operation: Operation) -> click.Command:
             results = [_perform_one(app, operation, subject, word, shared) for word in words]
         _print_results(results, as_json=as_json)
 
-    for parameter in reversed(others):
-        if parameter.argument:
-            run = click.argument(parameter.name, metavar=parameter.argument)(run)
-        else:
-            run = parameter_option(parameter)(run)
-    several = subject.argument.endswith("...")
-    completer = _COMPLETERS.get(subject.name)
-    run = click.argument(
-        subject.name, metavar=subject.argument, nargs=-1 if several else 1, required=True, shell_complete=completer
-    )(run)
+    for parameter in reversed([subject, *others]):
+        run = parameter_option(parameter)(run)
     if operation.confirm:
         run = flag("--yes", "Do not ask for confirmation.")(run)
-    run = why_option(flag("--json", "Print a list of JSON objects.", "as_json")(run))
+    run = why_option(json_option(run))
     example = f"\n\n\b\nExample:\n  outlast {operation.command} {operation.example}"
-    help_text = f"{operation.help} Exit code 1 if one was not done.{example}"
-    return click.command(name, help=help_text)(run)
+    help_text = (
+        f"{operation.help} Exit code 1 if {'one' if subject.argument.endswith('...') else 'it'} was not done.{example}"
+    )
+    first_sentence = f"{operation.help.partition('. ')[0].removesuffix('.')}."
+    return click.command(name, help=help_text, short_help=first_sentence)(run)  # click cuts one that it makes
 
 
 def _subject_label(app: "App", operation: Operation, values: Mapping[str, Any]) -> str:
@@ -203,11 +199,8 @@ def audit(app: "App", /, *, limit: int, as_json: bool, **filters: Any) -> None:
       outlast audit --subject dead_letter:7 --json
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.store.audits(limit=limit, **filters)
-    empty = ("no audit entries yet", "commands such as outlast dlq replay write them")
-    if any(value is not None for value in filters.values()):
-        empty = ("no audit entries match", f"{next_command('audit')} shows all")
-    if print_list(found, _audit_table, empty, as_json=as_json, data=_entry_data) and len(found) == limit:
-        print_text(f"there may be more: --before {found[-1].id}", "dim")
+    hint = "commands such as outlast dlq replay write them"
+    print_list(found, _audit_table, "audit entries", hint, as_json=as_json, next_page="--before")
 
 
 @table("ID, ACTION, SUBJECT:28, WHO:20, WHEN, WHY")
@@ -223,7 +216,3 @@ def _reason_text(entry: "AuditEntry") -> str:
 
 def _value_text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _entry_data(entry: "AuditEntry") -> JsonObject:
-    return {**row_data(entry), "detail": mask_secrets(entry.detail)}

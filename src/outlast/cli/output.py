@@ -4,6 +4,7 @@ Text from a store is untrusted: a task's arguments, or an error message. It is p
 characters that are not printable are replaced, so that no payload can colour, move or forge what the terminal shows.
 """
 
+import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from outlast import clock
+from outlast.cli.app_options import next_command
 from outlast.cli.errors import no_color
 from outlast.cli.formats import exact_time
 from outlast.queue.masking import masked_text, masked_value
@@ -40,10 +42,16 @@ _MAX_TRACEBACK_CHARS = 32_768
 _MAX_TEXT_CHARS = 300_000  # a payload may have 256 KiB
 _COLUMN_GAP = 2  # spaces
 _MIN_LAST_COLUMN = 40  # characters; other columns are cut before the last one gets narrower
+_NO_FILTERS = {"limit", "as_json", "reference", "url"}  # parameters of lists
 _LEAST_LAST_COLUMN = 16  # characters; other columns are left out before the last one gets narrower
 _WIDE = 1_000_000  # columns of a terminal without an edge
 _NUMBER_COLUMNS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # right-aligned even if all values are dashes
-_FREE_TEXT = ("unique_key", "resource", "options", "last_error", "error_message", "reason", "traceback", "failure")
+_FREE_TEXT = frozenset([
+    "detail", "entity", "env", "error", "error_message", "etag", "failure", "job", "key", "last_error", "last_failure",
+    "last_modified", "memory", "name", "options", "pending", "reason", "resource", "selector", "source_id",
+    "stopped_by", "text", "title", "traceback", "unique_key", "url",
+])  # fmt: skip
+"""Fields of rows that may contain secrets."""
 _STYLES = {
     text: style
     for style, texts in (
@@ -168,29 +176,44 @@ def _unwrapped(text: str, style: str = "") -> "Text":
 
 
 def print_list(
-    found: Sequence[T],
-    make_rows: "Callable[[Sequence[T]], Table]",
-    empty: tuple[str, str],
+    found: Sequence[Any],
+    make_rows: "Callable[[Sequence[Any]], Table]",
+    what: str,
+    hint: str,
     *,
     as_json: bool,
-    data: Callable[[T], object] | None = None,
+    data: Callable[[Any], object] | None = None,
+    next_page: str = "--limit",
 ) -> bool:
-    """Print the rows that a command lists; return whether a table was printed.
+    """Print the rows that a command lists, and how to get more; return whether a table was printed.
 
     Args:
         found: The rows.
         make_rows: Returns their table.
-        empty: What to print if there are none: that the list is empty, and what to do.
+        what: What is listed, such as ``tasks``.
+        hint: What to do if there are none at all. If they were filtered, the command without filters is shown.
         as_json: Whether to print JSON instead, also if there are none.
         data: Returns the JSON data of a row; by default `row_data`.
+        next_page: The option that shows more rows: ``--limit``, or one that takes the id of the last row.
     """
     if as_json:
         print_json([(data or row_data)(each) for each in found])
     elif found:
         make_console().print(make_rows(found))
+        if len(found) == (limit := click.get_current_context().params.get("limit")):
+            value = limit * 2 if next_page == "--limit" else found[-1].id
+            print_text(f"there may be more: {next_page} {value}", "dim")
+    elif _is_filtered():
+        command = click.get_current_context().command_path.split()[1:]
+        print_empty(f"no {what} match", f"{next_command(*command)} shows all")
     else:
-        print_empty(*empty)
+        print_empty(f"no {what}", hint)
     return bool(found) and not as_json
+
+
+def _is_filtered() -> bool:
+    """Return whether the command has an option that leaves rows out."""
+    return any(value for name, value in click.get_current_context().params.items() if name not in _NO_FILTERS)
 
 
 def print_empty(what: str, hint: str) -> None:
@@ -229,6 +252,7 @@ def mask_secrets(value: Any) -> Any:
 def row_data(row: Any) -> JsonObject:
     """Return a row as JSON data: times as ISO text with their offset, the payload as an object, secrets masked."""
     data: JsonObject = row._asdict()
+    data.pop("epoch", None)  # how often the row was leased
     for name, value in data.items():
         if isinstance(value, datetime):
             data[name] = value.isoformat()
@@ -243,13 +267,8 @@ def print_json(value: object) -> None:
     """Print JSON; characters that are not printable are written as escapes."""
     text = json_text(value, indent=2)
     if not text.isprintable():
-        text = "".join(char if char.isprintable() or char == "\n" else _escape_char(char) for char in text)
+        text = "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
     click.echo(text)
-
-
-def _escape_char(char: str) -> str:
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
 
 
 _LOST_OUTCOME = "lost"

@@ -30,8 +30,8 @@ _FROM_OPTIONS = "the options"
 _DEFAULT_NAME = "default"  # what a bare @outlast.retry does
 
 
-class _NamedPolicy(NamedTuple):
-    """A policy and where it is defined."""
+class NamedPolicy(NamedTuple):
+    """A policy, and the file, module or options that define it."""
 
     name: str
     place: str
@@ -148,25 +148,25 @@ def list_policies(*, as_json: bool) -> None:
         print_text("add your own under [policies.NAME] in outlast.toml; outlast init writes that file", "dim")
 
 
-def _named_policies(config: "Config") -> "Iterator[_NamedPolicy]":
+def _named_policies(config: "Config") -> "Iterator[NamedPolicy]":
     """Yield all named policies; one in the file replaces a built-in one of the same name."""
     file = config.source.name if config.source is not None else ""
-    yield from (_NamedPolicy(name, file, each) for name, each in config.policies.items())
+    yield from (NamedPolicy(name, file, each) for name, each in config.policies.items())
     built_in = {_DEFAULT_NAME: DEFAULT_POLICY, **PRESETS}
-    yield from (_NamedPolicy(name, "Outlast", each) for name, each in built_in.items() if name not in config.policies)
+    yield from (NamedPolicy(name, "Outlast", each) for name, each in built_in.items() if name not in config.policies)
 
 
-def _resolve_policy(name: str | None, reference: str | None, changes: dict[str, Any]) -> _NamedPolicy:
+def _resolve_policy(name: str | None, reference: str | None, changes: dict[str, Any]) -> NamedPolicy:
     config = configure()
     if name is None and reference is None and changes:
-        return _NamedPolicy("a policy", _FROM_OPTIONS, DEFAULT_POLICY.replace(**changes))
+        return NamedPolicy("a policy", _FROM_OPTIONS, DEFAULT_POLICY.replace(**changes))
     found = _policy_of_task(reference, name) if reference is not None else policy_by_name(config, name or _DEFAULT_NAME)
     if not changes:
         return found
     return found._replace(place=f"{found.place} and {_FROM_OPTIONS}", policy=found.policy.replace(**changes))
 
 
-def policy_by_name(config: "Config", name: str) -> _NamedPolicy:
+def policy_by_name(config: "Config", name: str) -> NamedPolicy:
     """Return a policy of the settings, or a built-in one.
 
     Raises:
@@ -180,7 +180,7 @@ def policy_by_name(config: "Config", name: str) -> _NamedPolicy:
     return known[name]
 
 
-def _policy_of_task(reference: str, name: str | None) -> _NamedPolicy:
+def _policy_of_task(reference: str, name: str | None) -> NamedPolicy:
     from outlast.cli.loader import load_app  # noqa: PLC0415  # not for --help
 
     app: App = load_app(reference)
@@ -190,13 +190,13 @@ def _policy_of_task(reference: str, name: str | None) -> _NamedPolicy:
             raise click.UsageError(
                 f"the name of a task is missing; {reference} has {f'the tasks {tasks}' if tasks else 'no tasks'}"
             )
-        return _NamedPolicy(f"task {name}", reference, task_definition(app, name).policy)
+        return NamedPolicy(f"task {name}", reference, task_definition(app, name).policy)
     finally:
         app.close()
 
 
 @table("POLICY, TRIES, WAITS, JITTER, DEADLINE, FROM:13, RETRIES")
-def _policies_table(named: _NamedPolicy) -> Cells:
+def _policies_table(named: NamedPolicy) -> Cells:
     policy = named.policy
     backoff = policy.backoff if isinstance(policy.backoff, str) else "own"
     delays = f"{policy.base_delay:g}s" if backoff == "fixed" else f"{policy.base_delay:g}-{policy.max_delay:g}s"

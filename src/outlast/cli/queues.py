@@ -37,8 +37,8 @@ def list_queues(app: "App", *, as_json: bool) -> None:
     Example:
       outlast queues list --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    empty = ("no queue has tasks or is paused", "outlast enqueue MODULE:APP TASK adds a task")
-    print_list(app.tasks.queues(), queues_table, empty, as_json=as_json)
+    hint = "outlast enqueue MODULE:APP TASK adds a task"
+    print_list(app.tasks.queues(), queues_table, "queue has tasks or is paused", hint, as_json=as_json)
 
 
 @table("QUEUE, READY, SCHEDULED, RUNNING, PARKED, STATE")
@@ -63,8 +63,8 @@ def limits(app: "App", *, as_json: bool) -> None:
       outlast limits
       outlast limits --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    empty = ("no worker used a limit within the last day", "app.limit(RESOURCE, rate=…) sets one")
-    print_list(app.store.limits(), _limits_table, empty, as_json=as_json)
+    hint = "app.limit(RESOURCE, rate=…) sets one"
+    print_list(app.store.limits(), _limits_table, "worker used a limit within the last day", hint, as_json=as_json)
 
 
 @table("RESOURCE, RATE, RUNNING, RETRIES, NEXT START, WAITING UNTIL, USED")

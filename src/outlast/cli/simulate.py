@@ -4,14 +4,14 @@ from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from outlast.cli.app_options import flag, json_option, option, resolve_app
 from outlast.cli.completion import policy_names
-from outlast.cli.output import Cells, make_console, make_table, print_json, print_text, throttled
-from outlast.cli.policy import policy_by_name
+from outlast.cli.output import Cells, make_console, print_json, print_text, table, throttled
+from outlast.cli.policy import NamedPolicy, policy_by_name
 from outlast.config import configure, load_config
 from outlast.decide.backoff import BACKOFFS, JITTERS
 from outlast.errors import ConfigError
@@ -32,13 +32,6 @@ _MAX_SWEPT = 1000  # values of one range
 _OPTIONS = {"phases.length": "down", "duration": "for", "processes": "workers"}
 """Options with another name than the setting that they give."""
 _NUMBERS = {"max_attempts": int, "max_retries": int}
-
-
-class _Named(NamedTuple):
-    """A policy and its name."""
-
-    name: str
-    policy: "RetryPolicy"
 
 
 @click.command()
@@ -160,7 +153,7 @@ def _scenario(file: str | None, down: str | None, settings: dict[str, Any]) -> t
         raise ConfigError(f"--{name} {problem}") from None
 
 
-def _resolve_policy(text: str) -> _Named:
+def _resolve_policy(text: str) -> NamedPolicy:
     """Return the policy that ``--policy`` names: a name, a TOML file, or an object of a module."""
     config = configure()
     path, _, chosen = text.partition(".toml")
@@ -170,16 +163,16 @@ def _resolve_policy(text: str) -> _Named:
         if choice not in found:
             names = ", ".join(f"{path}.toml:{each}" for each in found) or "none; add a table [policies.NAME]"
             raise ConfigError(f"{text!r} does not name a policy of the file; choose from: {names}")
-        return _Named(choice, found[choice])
+        return NamedPolicy(choice, f"{path}.toml", found[choice])
     if ":" not in text:
-        return _Named(text, policy_by_name(config, text).policy)
+        return policy_by_name(config, text)
     from outlast.cli.loader import load_object  # noqa: PLC0415  # not for --help
     from outlast.decide.policy import RetryPolicy  # noqa: PLC0415
     from outlast.queue.definition import TaskDefinition  # noqa: PLC0415
 
     kinds: tuple[type[Any], ...] = (RetryPolicy, TaskDefinition)
     named = load_object(text, *kinds)[1]
-    return _Named(text, named if isinstance(named, RetryPolicy) else named.policy)
+    return NamedPolicy(text, text, named if isinstance(named, RetryPolicy) else named.policy)
 
 
 def _compared(words: tuple[str, ...], name: str | None) -> "dict[str, RetryPolicy]":
@@ -233,13 +226,12 @@ def _print_comparison(comparison: "Comparison", *, as_json: bool) -> None:
     if as_json:
         print_json(comparison.to_dict())
         return
-    headings = ("POLICY", "CALLS/WORK", "COMPLETED", "PEAK/S", "DEAD", "RECOVERY", "P50", "P95", "P99", "BEST")
-    print_made = make_table(dict.fromkeys(headings), [_comparison_cells(row) for row in comparison.rows()])
-    make_console().print(print_made)
+    make_console().print(_comparison_table(comparison.rows()))
     print_text("BEST: no other policy makes fewer calls and completes more of the work", "dim")
 
 
-def _comparison_cells(row: dict[str, Any]) -> Cells:
+@table("POLICY, CALLS/WORK, COMPLETED, PEAK/S, DEAD, RECOVERY, P50, P95, P99, BEST")
+def _comparison_table(row: dict[str, Any]) -> Cells:
     times = [None if row[key] is None else span(row[key]) for key in ("recovery", "p50", "p95", "p99")]
     numbers = [f"{row['amplification']:.2f}", f"{row['completed']:.1%}", int(row["peak"]), int(row["dead_letters"])]
     return [row["policy"], *numbers, *times, "*" if row["best"] else None]

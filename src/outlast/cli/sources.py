@@ -4,19 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import (
-    flag,
-    json_counts_option,
-    json_option,
-    json_rows_option,
-    list_options,
-    next_command,
-    option,
-    with_app,
-    with_configured_app,
-)
+from outlast.cli.app_options import flag, json_option, list_options, next_command, option, with_app, with_configured_app
 from outlast.cli.completion import profile_names
-from outlast.cli.formats import ROW_LIMIT, duration_text, relative_time
+from outlast.cli.formats import ROW_LIMIT, duration_text, exact_time, now, relative_time
 from outlast.cli.operations import add_operations
 from outlast.cli.output import (
     Cells,
@@ -32,28 +22,141 @@ from outlast.cli.output import (
     styled_text,
     table,
 )
-from outlast.cli.source_views import (
-    history_table,
-    poll_data,
-    print_source,
-    source_data,
-    source_table,
-    state_counts_text,
-)
 from outlast.decide.source_health import SourceState
 from outlast.operations import SOURCE, Parameter, parse_values
 from outlast.ports.source_rows import NewSource
 from outlast.queue.audit import write_audit
+from outlast.report.sources import failure_text, next_poll
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from outlast.app import App
-    from outlast.ports.source_rows import Cycle, Source
+    from outlast.ports.source_rows import Cycle, Poll, Source
     from outlast.sources.announcements import CycleSummary
 
 
-@click.command()
+def state_counts_text(counts: "Mapping[SourceState, int]") -> str:
+    """Return the number of sources of each state, in one line."""
+    parts = [f"{state} {count}" for state, count in counts.items() if count]
+    return f"{counted(sum(counts.values()), 'source')}: {', '.join(parts)}" if parts else "no sources"
+
+
+def source_data(source: "Source", *, whole: bool = False) -> JsonObject:
+    """Return a source as JSON data, including the fields of its health.
+
+    Args:
+        source: The row.
+        whole: Whether to include the memory of its fetcher, which may be large.
+    """
+    data = row_data(source)
+    health = row_data(data.pop("health"))
+    if not whole:
+        del data["memory"]
+    first = {name: data.pop(name) for name in ("id", "url", "profile", "name", "selector")}
+    return {**first, **health, **data}
+
+
+@table("ID, STATE, FAILURES, SUCCESS, FAILURE, NEXT, SOURCE")
+def source_table(source: "Source") -> Cells:
+    """Return the table of sources."""
+    return (
+        source.id,
+        str(source.state),
+        source.consecutive_failures,
+        relative_time(source.health.last_success_at),
+        relative_time(source.health.last_failure_at),
+        _next_poll_text(source)[0],
+        mask_secrets(source.name or source.url),
+    )
+
+
+def print_source(source: "Source") -> None:
+    """Print the fields of a source, one per line."""
+    health, (when, why) = source.health, _next_poll_text(source)
+    print_facts(
+        {
+            "source": f"{source.id}, profile {source.profile}",
+            "name": mask_secrets(source.name) or None,
+            "url": mask_secrets(source.url),
+            "selector": mask_secrets(source.selector),
+            "state": _state_text(source),
+            "failures": f"{health.consecutive_failures} in a row" if health.consecutive_failures else None,
+            "failing": f"since {exact_time(health.failing_since)}" if health.failing_since else None,
+            "last success": exact_time(health.last_success_at),
+            "last failure": exact_time(health.last_failure_at),
+            "why": mask_secrets(failure_text(source.last_failure) or source.last_error),
+            "next poll": f"{when}{f': {why}' if why else ''}",
+            "not before": exact_time(source.not_before),
+            "last outcome": f"{source.outcome}, in cycle {source.cycle}" if source.outcome else None,
+            "not counted yet": mask_secrets(failure_text(source.pending)),
+            "etag": mask_secrets(source.etag),
+            "last modified": mask_secrets(source.last_modified),
+            "content": source.content_hash,
+            "added": exact_time(source.created_at),
+        }
+    )
+
+
+@table("WHEN, OUTCOME, TRIES, HTTP, STATE, ERROR")
+def history_table(poll: "Poll") -> Cells:
+    """Return the table of a source's polls."""
+    return (
+        relative_time(poll.at),
+        poll.outcome,
+        poll.attempts or None,
+        poll.http_status,
+        f"{poll.before} > {poll.after}" if poll.after is not None else None,
+        " ".join(
+            word for word in (f"[{poll.category}]" if poll.category else "", mask_secrets(poll.error) or "") if word
+        ),
+    )
+
+
+def _state_text(source: "Source") -> str:
+    health = source.health
+    if health.disabled_by is None or source.is_active:
+        return str(source.state)
+    by = "by hand"
+    if health.disabled_by != "hand":
+        by = f"by its profile, {counted(health.probes, 'probe')} failed since"
+    return f"{source.state} {relative_time(health.disabled_at)}, {by}"
+
+
+def _next_poll_text(source: "Source") -> tuple[str, str]:
+    """Return when a source is polled next, and why."""
+    kind, at = next_poll(source, now())
+    when = relative_time(at) if at is not None else "due"
+    match kind:
+        case "never":
+            return kind, f"it was disabled by hand; {next_command('sources', 'enable', source.id)}"
+        case "now":
+            return kind, "a monitor is polling it"
+        case "probe":
+            return when, f"as a probe; to probe it sooner: {next_command('sources', 'probe', source.id)}"
+        case "held":
+            return when, "its host asked for no requests until then"
+        case _:
+            return when, ""
+
+
+@click.group()
+def sources() -> None:
+    """List, add, enable and disable the sources that are polled.
+
+    A source is a feed or a page that outlast monitor polls. Its state is healthy; warning after a failure that counts;
+    error or, depending on its profile, disabled after several failures in a row; probation when it answers again.
+
+    \b
+    Examples:
+      outlast sources add https://example.com/feed.xml
+      outlast sources import feeds.opml
+      outlast sources list --state disabled
+    """  # noqa: D301  # click reads the control character, not a backslash
+
+
+@sources.command()
 @option("--profile", "NAME", "Only cycles of this profile.", shell_complete=profile_names)
 @list_options("Cycles", 20)
 @with_app
@@ -65,8 +168,8 @@ def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> Non
       outlast sources cycles
       outlast sources cycles --profile feed --limit 100 --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    empty = (f"no cycle{f' of the profile {profile}' if profile else ''} yet", "outlast monitor MODULE:APP starts one")
-    print_list(app.sources.cycles(profile, limit), _cycles_table, empty, as_json=as_json)
+    hint = "outlast monitor MODULE:APP starts one"
+    print_list(app.sources.cycles(profile, limit), _cycles_table, "cycles", hint, as_json=as_json)
 
 
 _CYCLE_FIGURES = ("sources", "polled", "changed", "failed", "deferred")
@@ -128,12 +231,12 @@ _MAX_LISTED = 20
 _profile_option = option("--profile", "NAME", "Their profile: blog, feed or your own.", default="feed")
 
 
-@click.command()
+@sources.command()
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @_profile_option
 @option("--name", "TEXT", "A name for the source; for one URL.", default="")
 @option("--selector", "CSS", "The part of a page to watch.")
-@json_rows_option
+@json_option
 @with_configured_app(creates_file=True)
 def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector: str | None, as_json: bool) -> None:
     """Add sources, due at once. If a URL or the selector is not valid, nothing is added and all mistakes are listed.
@@ -159,16 +262,16 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
     _warn_unknown_profile(app, profile)
 
 
-@click.command("import")
+@sources.command("import")
 @click.argument("file", type=click.Path(), metavar="FILE")
 @_profile_option
 @flag("--dry-run", "Show what would be added; add nothing.")
-@json_counts_option
+@json_option
 @with_configured_app(creates_file=True)
 def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_json: bool) -> None:
-    """Add the sources of an OPML file, or of a list of URLs, one per line.
+    """Add the sources of an OPML file or of a list of URLs.
 
-    Sources that already exist stay as they are, so you can import the same file again.
+    A list has one URL per line. Sources that already exist stay as they are, so you can import the same file again.
 
     \b
     Examples:
@@ -220,21 +323,6 @@ _HISTORY_ROWS = 20
 _SOURCE = Parameter("source_id", SOURCE, "The id or the URL of the source.", required=True)
 
 
-@click.group()
-def sources() -> None:
-    """List, add, enable and disable the sources that are polled.
-
-    A source is a feed or a page that outlast monitor polls. Its state is healthy; warning after a failure that counts;
-    error or, depending on its profile, disabled after several failures in a row; probation when it answers again.
-
-    \b
-    Examples:
-      outlast sources add https://example.com/feed.xml
-      outlast sources import feeds.opml
-      outlast sources list --state disabled
-    """  # noqa: D301  # click reads the control character, not a backslash
-
-
 @sources.command("list")
 @click.option(
     "--state", type=click.Choice(list(map(str, SourceState)), case_sensitive=False), help="Only sources in this state."
@@ -263,17 +351,12 @@ def list_sources(app: "App", /, *, profile: str | None, limit: int, as_json: boo
         print_empty(f"no sources{of}", f"add some: {commands}")
         return
     print_text(f"{state_counts_text(counts)}{f' ({profile})' if profile else ''}", "bold")
-    if found:
-        make_console().print(source_table(found))
-    else:
-        print_empty("no sources match", f"{next_command('sources', 'list')} shows all")
-    if len(found) == limit:
-        print_text(f"there may be more: --after {found[-1].id}", "dim")
+    print_list(found, source_table, "sources", "", as_json=False, next_page="--after")
 
 
 @sources.command("show")
 @click.argument("word", metavar="ID_OR_URL")
-@list_options(json_flag=json_option)
+@list_options()
 @with_app
 def show_source(app: "App", word: str, *, as_json: bool) -> None:
     """Show a source: its health, its next poll and its history.
@@ -286,7 +369,7 @@ def show_source(app: "App", word: str, *, as_json: bool) -> None:
     source = app.sources.get(parse_values(app, [_SOURCE], {_SOURCE.name: [word]})[_SOURCE.name])
     polls = app.sources.history(source.id, _HISTORY_ROWS)
     if as_json:
-        print_json({**source_data(source, whole=True), "history": [poll_data(poll) for poll in polls]})
+        print_json({**source_data(source, whole=True), "history": [row_data(poll) for poll in polls]})
         return
     print_source(source)
     if polls:
@@ -295,6 +378,4 @@ def show_source(app: "App", word: str, *, as_json: bool) -> None:
         print_empty("it has not been polled yet", "outlast monitor MODULE:APP polls it")
 
 
-for _command in (add, import_sources, cycles):
-    sources.add_command(_command)
 add_operations(sources, "sources")

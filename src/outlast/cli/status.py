@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import flag, json_option, list_options, next_command, option, store_label, with_app
+from outlast.cli.app_options import flag, list_options, next_command, option, with_app
 from outlast.cli.dlq import dead_letter_groups_table
 from outlast.cli.formats import relative_time
-from outlast.cli.job_views import recent_runs, run_data
+from outlast.cli.job import recent_runs, run_data
 from outlast.cli.output import (
     Cells,
     JsonObject,
@@ -21,9 +21,9 @@ from outlast.cli.output import (
     table,
 )
 from outlast.cli.queues import queues_table
-from outlast.cli.source_views import state_counts_text
+from outlast.cli.sources import state_counts_text
 from outlast.report.job_runs import DIED
-from outlast.report.text_format import counted
+from outlast.report.text_format import counted, store_location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ _MOVE_HINT = "a move into this database is not finished: run outlast move again 
 @click.command()
 @flag("--watch", "Refresh every second until Ctrl-C.")
 @option("--groups", "N", "Groups of failures to show.", "top", type=click.IntRange(0, 1000), default=5)
-@list_options(json_flag=json_option)
+@list_options()
 @with_app
 def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
     """Show tasks, queues, workers, cooldowns and failures.
@@ -84,7 +84,7 @@ def _watch(app: "App", top: int) -> None:
 
 def _status_data(app: "App", top: int) -> JsonObject:
     return {
-        "store": store_label(app),
+        "store": store_location(app.store),
         "counts": app.tasks.counts(),
         "queues": [row_data(row) for row in app.tasks.queues()],
         "workers": [row_data(row) for row in app.tasks.workers()],
@@ -101,7 +101,7 @@ def _overview(app: "App", top: int) -> "RenderableType":
     from rich.console import Group  # noqa: PLC0415  # not for --help
 
     parts: list[RenderableType] = [
-        styled_text(store_label(app), "dim"),
+        styled_text(store_location(app.store), "dim"),
         styled_text(status_counts_text(app.tasks.counts()), "bold"),
     ]
     queues, workers, cooldowns = app.tasks.queues(), app.tasks.workers(), app.tasks.cooldowns()

@@ -4,12 +4,11 @@ import difflib
 import inspect
 import json
 import typing
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import flag, id_argument, json_option, list_options, next_command, option, with_app
+from outlast.cli.app_options import id_argument, json_option, list_options, option, with_app
 from outlast.cli.completion import queue_names
 from outlast.cli.formats import (
     DURATION,
@@ -60,15 +59,9 @@ if TYPE_CHECKING:
 @option("--unique-key", "TEXT", "Add nothing while a task with this key waits or runs.")
 @option("--priority", "0-9", "0 runs first, 9 last.", type=click.IntRange(0, 9))
 @option("--queue", "NAME", "The queue. Default: the queue of the task.")
-@flag("--json", "Print JSON.", "as_json")
+@json_option
 def enqueue(
-    reference: str,
-    task: str,
-    pairs: tuple[str, ...],
-    arguments: str | None,
-    *,
-    as_json: bool,
-    **options: float | datetime | str | None,
+    reference: str, task: str, pairs: tuple[str, ...], arguments: str | None, *, as_json: bool, **options: Any
 ) -> None:
     """Add a task.
 
@@ -133,19 +126,12 @@ def _json_arguments(definition: "TaskDefinition[Any, Any]", text: str) -> JsonOb
         raise click.BadParameter(
             'give an object, such as \'{"url": "https://example.com"}\', or a list', param_hint="--args"
         )
-    kinds = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
-    parameters = inspect.signature(definition.function).parameters.values()
-    names = [each.name for each in parameters if each.kind in kinds]
-    rest = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), None)
-    by_name = dict(zip(names, value, strict=False))
-    if len(value) > len(names):
-        if rest is None:
-            raise click.BadParameter(
-                f"too many arguments for task {definition.name}: it takes {len(names)}, not {len(value)}",
-                param_hint="--args",
-            )
-        by_name[rest] = value[len(names) :]
-    return by_name
+    signature = inspect.signature(definition.function)
+    try:
+        return signature.bind_partial(*value).arguments
+    except TypeError:
+        problem = f"too many arguments for task {definition.name}: {len(value)}; its parameters are {signature}"
+        raise click.BadParameter(problem, param_hint="--args") from None
 
 
 def _pair_arguments(definition: "TaskDefinition[Any, Any]", pairs: tuple[str, ...]) -> JsonObject:
@@ -226,11 +212,8 @@ def list_tasks(app: "App", /, *, status: str | None, limit: int, as_json: bool, 
       outlast tasks list --task scrape --limit 200 --json
     """  # noqa: D301  # click reads the control character, not a backslash
     found = app.tasks.list(status=None if status is None else Status(status.upper()), limit=limit, **filters)
-    empty = ("no tasks", "outlast enqueue MODULE:APP TASK adds one")
-    if any(each is not None for each in (status, *filters.values())):
-        empty = ("no tasks match", f"{next_command('tasks', 'list')} shows all")
-    if print_list(found, _tasks_table, empty, as_json=as_json) and len(found) == limit:
-        print_text(f"there may be more: --before {found[-1].id}", "dim")
+    hint = "outlast enqueue MODULE:APP TASK adds one"
+    print_list(found, _tasks_table, "tasks", hint, as_json=as_json, next_page="--before")
 
 
 @table("ID, STATUS, TASK:18, QUEUE:10, FAILED, WHEN, ARGUMENTS")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.cli.app_options import flag, option, resolve_app
-from outlast.cli.logs import set_up_logs, with_log_options
+from outlast.cli.logs import with_log_options
 from outlast.errors import ConfigError
 from outlast.run.signals import restored_after, set_handlers
 
@@ -52,9 +52,7 @@ _REQUIRED_PACKAGES = {"anyio", "jinja2", "starlette", "uvicorn"}
 @flag("--read-only", "Allow no changes, even with a token that allows them.")
 @flag("--open", "Open it in a browser on this machine.", "opens")
 @with_log_options("warning")
-def web(
-    reference: str | None, *, url: str | None, opens: bool, log_level: str, json_logs: bool, **settings: Any
-) -> None:
+def web(reference: str | None, *, url: str | None, opens: bool, **settings: Any) -> None:
     """Serve the dashboard: failures, waits and changes in a browser.
 
     On this machine, the terminal shows a link that signs in one browser, once, within 15 minutes. When it was used, the
@@ -72,7 +70,6 @@ def web(
       export OUTLAST_WEB_TOKEN=…
       outlast web jobs:app --host 0.0.0.0 --allow-host jobs.example.com
     """  # noqa: D301  # click reads the control character, not a backslash
-    set_up_logs(log_level, as_json=json_logs)
     web_server = _import_server()
     app = resolve_app(reference, url, may_create=reference is not None)
     try:

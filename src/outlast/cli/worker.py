@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.app_options import flag, option, reaches_store, store_label
+from outlast.cli.app_options import flag, option, reaches_store
 from outlast.cli.health_endpoints import ProcessState, heartbeat_check, serve_health, with_health_options
-from outlast.cli.logs import quiet_clients, set_up_logs, with_log_options
+from outlast.cli.logs import with_log_options
 from outlast.config import configure
 from outlast.ports.rows import Kind
-from outlast.report.text_format import counted
+from outlast.report.text_format import counted, store_location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,17 +41,8 @@ log = logging.getLogger("outlast.worker")
 @flag("--drain", "Exit when no more tasks are due.")
 @with_log_options("info")
 @with_health_options
-def worker(  # noqa: PLR0913  # its options
-    reference: str,
-    queues: str | None,
-    concurrency: int | None,
-    name: str | None,
-    *,
-    drain: bool,
-    log_level: str,
-    json_logs: bool,
-    health_port: int | None,
-    health_host: str,
+def worker(
+    reference: str, queues: str | None, concurrency: int | None, name: str | None, *, drain: bool, **health: Any
 ) -> None:
     """Run the tasks of an app until stopped.
 
@@ -70,8 +61,6 @@ def worker(  # noqa: PLR0913  # its options
     """  # noqa: D301  # click reads the control character, not a backslash
     from outlast.cli.loader import load_app  # noqa: PLC0415  # not for --help
 
-    set_up_logs(log_level, as_json=json_logs)
-    quiet_clients(log_level)
     config = configure()
     app = load_app(reference)
     queue_names = _parse_queues(queues) or config.app.get("queues")
@@ -81,7 +70,7 @@ def worker(  # noqa: PLR0913  # its options
         state = ProcessState(
             lambda: made.last_beat, lambda: made.stopping, made.queues, {"heartbeat": heartbeat_check(app, made)}
         )
-        with serve_health(app, state, health_port, health_host):
+        with serve_health(app, state, **health):
             _log_start(app, made, config)
             if reached:
                 _warn_about_setup(app, queue_names or ())
@@ -125,7 +114,7 @@ def _run_worker(made: "Worker", *, drain: bool) -> None:
 def _log_start(app: "App", made: "Worker", config: "Config") -> None:
     known = sorted(app.tasks_by_name)
     names = ", ".join(known[:_MAX_LISTED]) + (", …" if len(known) > _MAX_LISTED else "")
-    where = store_label(app)
+    where = store_location(app.store)
     keys: dict[str, Any] = {
         "worker": made.name,
         "queues": list(made.queues),
