@@ -111,6 +111,7 @@ _KNOWN: dict[str, list[View]] = {
         )
         for title in ("hostile", "bug")
     ],
+    "replays": [View("replays", "", lambda stage: path_to("replays") if _stopped_replay(stage) else "")],
     "replay": [View("replay", "", lambda stage: path_to("replay", replay_id=_stopped_replay(stage)))],
     "tasks": [
         _plain("tasks"),

@@ -272,9 +272,11 @@ def _progress_text(replay: Replay, left: int) -> str:
     whose = "its unique key is" if replay.conflicts == 1 else "their unique keys are"
     stayed = f" {count(replay.conflicts)} stayed: {whose} taken." if replay.conflicts else ""
     rest = f" {counted(left, 'dead letter was', 'dead letters were')} not replayed." if left else ""
+    if not replay.total and replay.state is not ReplayState.RUNNING:
+        return "There was nothing to replay."
     match replay.state:
         case ReplayState.DONE:
-            return f"{queued}{stayed}" if replay.total else "There was nothing to replay."
+            return f"{queued}{stayed}"
         case ReplayState.STOPPED:
             return f"It stopped because {_failed_words(replay)} failed. {queued}{stayed}{rest}"
         case ReplayState.CANCELLED:

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from outlast.operations.table import Operation
 from outlast.report.text_format import ago, category_look, count, counted
-from outlast.units import span
+from outlast.units import rate_words, span
 from outlast.web.routing import PageData, PageRoute, build_url
 
 _UNREFERABLE_CHARS = frozenset(map(chr, range(0x80, 0xA0)))  # browsers read references to them as other characters
@@ -65,6 +65,7 @@ TEMPLATE_FILTERS: "dict[str, Callable[..., Any]]" = {
     "counted": counted,
     "exact": _exact_form_value,
     "iso": _iso,
+    "rate_words": rate_words,
     "span": span,
     "stamp": _stamp,
 }

@@ -159,8 +159,9 @@ def _read_performance(request: PageRequest) -> PageData:
     flow = store.pulse(window=window, step=step).flow
     ended = sum(point.count for point in flow if point.event in {FlowEvent.DONE, FlowEvent.FAILED})
     rows = [row for row in performance_by_task(sample, ended * 60.0 / window) if task in {None, row.task_type}]
+    sample = [each for each in sample if task in {None, each.task_type}]
     steps, marks = steps_of(store.now(), window, step), read_marks(store, window)
-    latency = latency_over_time([each for each in sample if task in {None, each.task_type}], steps, step)
+    latency = latency_over_time(sample, steps, step)
     unit, size = next((unit, size) for unit, size, most in _LATENCY_UNITS if max(latency) < most)
     counts = tuple(round(each / size) for each in latency)
     series = Series("done", False, "Latency", (unit, unit), counts, "performance", {"range": name})  # noqa: FBT003
