@@ -84,8 +84,8 @@ _KNOWN: dict[str, list[View]] = {
         }.items()
     ],
     "simulate": [
-        _plain("simulate"),
         _asked("simulate", "result", policy="worker", rate="5/s", duration="4m", down_at="1m", down_for="1m"),
+        _plain("simulate"),
         _asked("simulate", "mistake", policy="worker", rate="often"),
     ],
     "dead_letters": [
