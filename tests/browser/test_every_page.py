@@ -104,6 +104,11 @@ def test_every_page_leads_to_every_other(house, windows):
         assert current.get_attribute("href") == path
 
 
+@pytest.mark.parametrize("view", FIRST, ids=str)
+def test_the_menu_shows_where_a_page_belongs(house, view):
+    assert house.asked(view.path(house.stage)).text.count('aria-current="page"') == 1
+
+
 def test_links_of_a_page_lead_somewhere(house):
     """Links of each kind that stand on any page: none is dead."""
     kinds: dict[tuple[object, ...], list[str]] = {}
