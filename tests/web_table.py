@@ -49,7 +49,7 @@ def filled(path, values):
 
 
 def _asking(name, path, methods):
-    values = VARIABLES | ({"{name}": Assets().names()[0]} if name == "static" else {})
+    values = VARIABLES | ({"{name}": Assets().name("outlast.css")} if name == "static" else {})
     return Asking(name, "POST" if "POST" in methods else "GET", filled(path, values))
 
 

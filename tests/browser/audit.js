@@ -175,5 +175,25 @@
     if (!inSentence && Math.min(box.width, box.height) < 23.9 && targets.length < 8) targets.push(`${Math.round(box.width)}×${Math.round(box.height)} ${where(each)}`);
   }
 
-  return { targets, contrast: [...contrast.values()], labels, ids, headings, images, inline, outside, pwned: window.pwned !== undefined ? ["a text was run"] : [] };
+  // Texts that do not fit: in a button, in an empty field, or beside another text of a drawing.
+  const cut = [];
+  for (const button of document.querySelectorAll("button, .button")) {
+    if (shown(button) && (button.scrollWidth > button.clientWidth + 1 || button.scrollHeight > button.clientHeight + 1)) cut.push(where(button));
+  }
+  for (const field of document.querySelectorAll("input[placeholder]")) {
+    const style = getComputedStyle(field);
+    pen.font = style.font;
+    const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    if (shown(field) && !field.value && pen.measureText(field.placeholder).width > room + 1) cut.push(`placeholder “${field.placeholder}” in ${Math.round(room)} px`);
+  }
+  for (const svg of document.querySelectorAll("svg")) {
+    const boxes = [...svg.querySelectorAll("text")].filter(shown).map((each) => [each, each.getBoundingClientRect()]);
+    boxes.forEach(([one, a], place) => {
+      for (const [other, b] of boxes.slice(place + 1)) {
+        if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4) cut.push(`${where(one)} lies on ${where(other)}`);
+      }
+    });
+  }
+
+  return { cut, targets, contrast: [...contrast.values()], labels, ids, headings, images, inline, outside, pwned: window.pwned !== undefined ? ["a text was run"] : [] };
 }

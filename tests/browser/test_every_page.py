@@ -11,7 +11,7 @@ import pytest
 
 from browser import texts
 from browser.house import TOKEN
-from browser.looking import MOST_BYTES, barriers, problems, texts_of, weight
+from browser.looking import MOST_BYTES, audit, barriers, problems, texts_of, weight
 from browser.views import MISSING, PATHS, VIEWS
 from browser.window import PHONE, WIDE, Windows
 from outlast.web.site import PAGES
@@ -49,6 +49,15 @@ def test_axe_finds_nothing_serious_on_any_page(window, house, view, theme, width
     window.goto(house.at(view.path(house.stage)))
     assert barriers(window) == []
     window.complaints.clear()  # the browser itself complains of a 404
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize(("theme", "width"), [("light", WIDE), ("dark", PHONE)])
+def test_the_page_to_sign_in_is_sound(house, windows, theme, width):
+    windows.expected = ("401 (Unauthorized)",)
+    page = windows.page(house, "/", role=None, theme=theme, width=width)
+    assert barriers(page) == []
+    assert audit(page) == {}
 
 
 @pytest.mark.needs("chromium")
@@ -93,6 +102,11 @@ def test_every_page_leads_to_every_other(house, windows):
         page.goto(house.at(path))
         current = page.locator('nav[aria-label="Pages"] a[aria-current="page"]')
         assert current.get_attribute("href") == path
+
+
+@pytest.mark.parametrize("view", FIRST, ids=str)
+def test_the_menu_shows_where_a_page_belongs(house, view):
+    assert house.asked(view.path(house.stage)).text.count('aria-current="page"') == 1
 
 
 def test_links_of_a_page_lead_somewhere(house):

@@ -91,12 +91,19 @@ def test_rows_are_walked_selected_and_opened(house, windows):
     page.wait_for_url(f"**{wanted}")
 
 
-def test_g_and_a_letter_go_to_a_page(house, windows):
+def test_g_and_each_letter_of_the_list_go_to_the_page_that_it_names(house, windows):
     page = windows.page(house, path_to("health"))
-    for letter, name in {"f": "failures", "q": "queues", "o": "overview"}.items():
+    page.keyboard.press("?")
+    _, _, told = page.get_by_role("dialog", name="Keys").inner_text().partition("g then a letter")
+    keys = dict(line.split(" ", 1) for line in told.partition("?")[0].strip().replace("\n", " ").split(", "))
+    page.keyboard.press("Escape")
+    links = page.get_by_role("navigation", name="Pages").get_by_role("link")
+    pages = {link.locator("span").first.inner_text(): link.get_attribute("href") for link in links.all()}
+    assert list(keys.values()) == list(pages)
+    for letter, name in keys.items():
         page.keyboard.press("g")
         page.keyboard.press(letter)
-        page.wait_for_url(house.at(path_to(name)))
+        page.wait_for_url(house.at(pages[name]))
 
 
 def test_what_is_typed_into_a_field_is_no_command(house, windows):

@@ -193,7 +193,7 @@ def test_tasks_are_found_by_id_unique_key_and_arguments_but_not_by_a_secret(smal
     keyed = login.options(unique_key="ada:1").enqueue(user="bob", password=secret).id
     page = windows.page(small, path_to("tasks"), width=WIDE)
     for text, found in ((str(number), [number]), ('"user":"ADA"', [number]), ("ada:1", [keyed]), (secret, [])):
-        page.get_by_role("searchbox", name="Task id, unique key or part of the arguments").fill(text)
+        page.get_by_role("searchbox", name="Id, unique key or text of the arguments").fill(text)
         with page.expect_navigation():
             page.keyboard.press("Enter")
         titles = page.locator("tr[data-row] a[data-open]").all_inner_texts()
@@ -205,6 +205,7 @@ def test_the_performance_of_each_task_is_shown(house, windows):
     assert bars(page) > 0
     row = page.get_by_role("row", name="fetch_page")
     assert re.search(r"\d+ ms / .* / ", row.inner_text())
+    assert re.search(r"\d per (minute|hour|day)", row.inner_text()), "no long decimal fractions"
     row.get_by_role("link", name="fetch_page").click()
     page.wait_for_url("**task=fetch_page*")
     assert page.get_by_role("heading", level=1).inner_text() == "Performance of fetch_page"
@@ -212,6 +213,8 @@ def test_the_performance_of_each_task_is_shown(house, windows):
     page.get_by_role("link", name="1 hour").click()
     page.wait_for_url("**range=1h*")
     assert current_range(page) == "1 hour"
+    page.goto(house.at(path_to("performance", {"task": "no_such_task"})))
+    assert "from 0 tasks" in page.locator("main").inner_text(), "only tasks of this name are counted"
 
 
 def test_deploys_are_lines_on_the_charts(small, windows):
@@ -280,7 +283,9 @@ def test_a_periodic_task_is_paused_resumed_and_run_by_hand(small, windows):
 
 def test_selected_tasks_are_run_now_or_cancelled(small, windows):
     numbers = [small.stage.enqueue("greet", delay=3600) for _ in range(3)]
-    page = windows.page(small, path_to("tasks", {"task": "greet"}), width=WIDE)
+    page = windows.page(small, path_to("tasks", {"status": "DONE", "task": "greet"}), width=WIDE)
+    assert page.get_by_role("button", name="Run selected now").count() == 0, "nothing here can be selected"
+    page.goto(small.at(path_to("tasks", {"task": "greet"})))
     page.get_by_role("checkbox", name=f"Select task {numbers[0]}").check()
     page.get_by_role("checkbox", name=f"Select task {numbers[1]}").check()
     page.get_by_role("button", name="Run selected now").click()

@@ -84,8 +84,8 @@ _KNOWN: dict[str, list[View]] = {
         }.items()
     ],
     "simulate": [
-        _plain("simulate"),
         _asked("simulate", "result", policy="worker", rate="5/s", duration="4m", down_at="1m", down_for="1m"),
+        _plain("simulate"),
         _asked("simulate", "mistake", policy="worker", rate="often"),
     ],
     "dead_letters": [
@@ -111,6 +111,7 @@ _KNOWN: dict[str, list[View]] = {
         )
         for title in ("hostile", "bug")
     ],
+    "replays": [View("replays", "", lambda stage: path_to("replays") if _stopped_replay(stage) else "")],
     "replay": [View("replay", "", lambda stage: path_to("replay", replay_id=_stopped_replay(stage)))],
     "tasks": [
         _plain("tasks"),

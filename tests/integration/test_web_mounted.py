@@ -177,15 +177,15 @@ def test_what_was_done_is_told_on_the_next_page_alone(app):
     assert "queue &lt;b&gt; is paused" not in client.get("/queues").text
 
 
-def test_what_was_done_travels_in_a_signed_cookie_where_there_is_no_session(app):
+def test_what_was_done_is_kept_by_a_cookie_where_there_is_no_session(app):
     site = dashboard(app, auth=lambda request: "operator")
     cookie = Client(site).post("/queues/travels/pause", "new=true").cookies()[0]
-    assert re.search(r"^outlast-notice=\"?[\w=-]+\.\w{64}\"?; HttpOnly; Max-Age=30; Path=/; SameSite=strict$", cookie)
+    assert re.search(r"^outlast-notice=[\w-]{43}; HttpOnly; Max-Age=30; Path=/; SameSite=strict$", cookie)
     answer = Client(site, ("Cookie", cookie.partition(";")[0])).get("/queues")
     assert "queue travels is paused" in answer.text
     assert "Max-Age=0" in answer.cookies()[0]
-    forged = "outlast-notice=WyJ3b3JkcyBvZiBvdGhlcnMiLCB0cnVlLCA5OTk5OTk5OTk5OV0=." + "0" * 64
-    assert "words of others" not in Client(site, ("Cookie", forged)).get("/queues").text
+    again = Client(site, ("Cookie", cookie.partition(";")[0])).get("/queues")
+    assert "queue travels is paused" not in again.text
 
 
 @pytest.mark.parametrize(

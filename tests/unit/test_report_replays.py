@@ -54,6 +54,7 @@ TOLD = [
     ({"state": DONE, "replayed": 1, "total": 1}, "1 of 1 dead letter was queued again."),
     ({"state": DONE, "replayed": 118, "conflicts": 2}, "118 of 120 dead letters were queued again. 2 stayed: their unique keys are taken."),
     ({"state": DONE, "total": 0}, "There was nothing to replay."),
+    ({"state": CANCELLED, "total": 0}, "There was nothing to replay."),
     ({"state": STOPPED, "replayed": 1}, "It stopped because one of its tasks failed. 1 of 120 dead letters was queued again. 119 dead letters were not replayed."),
     ({"state": STOPPED, "replayed": 119}, "It stopped because one of its tasks failed. 119 of 120 dead letters were queued again. 1 dead letter was not replayed."),
     ({"state": DONE, "replayed": 121}, "121 of 121 dead letters were queued again."),

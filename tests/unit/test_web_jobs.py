@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -9,12 +10,18 @@ import pytest
 import outlast
 from outlast.decide.gate import Gate
 from outlast.ports.job_rows import Run, RunState, TargetDone, TargetStatus
-from outlast.report.job_runs import gate_line, remaining_command, run_result, run_seconds, run_state, target_counts
+from outlast.report.job_runs import JobRunView, gate_line, remaining_command
 from web_weighing import MOST_BYTES, weight
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SECRET = "sk-live-0123456789abcdefghij"
 RUN = Run("r1", "items", None, "test", None, RunState.DONE, 10, 0, {}, NOW, NOW + timedelta(seconds=90))
+
+
+def view(run, holder=None):
+    """Return a run with its state and counts; two of its targets have failed."""
+    store = SimpleNamespace(target_counts=lambda run_id: {TargetStatus.FAILED: 2})
+    return JobRunView(store, run, holder, NOW)
 
 
 @pytest.fixture
@@ -177,28 +184,28 @@ class TestRun:
 
 
 class TestWords:
-    def test_state_and_verdict(self):
+    def test_state_and_result(self):
         running = RUN._replace(state=RunState.RUNNING, ended_at=None, exit_code=None, summary=None)
-        assert run_state(running, "host") == "running"
-        assert run_state(running, None) == "died"
-        assert run_state(RUN, None) == "done"
-        assert run_result(RUN, "done") == "passed"
-        assert run_result(RUN._replace(exit_code=1), "done") == "failed"
-        assert run_result(running, "died") == "died"
+        assert view(running, "host").state == "running"
+        assert (view(running).state, view(running).result) == ("died", "died")
+        assert (view(RUN).state, view(RUN).result) == ("done", "passed")
+        assert view(RUN._replace(exit_code=1)).result == "failed"
 
     def test_how_long_it_took(self):
-        running = RUN._replace(state=RunState.RUNNING, ended_at=None, summary=None)
-        assert run_seconds(RUN, "done", NOW) == 90
-        assert run_seconds(RUN._replace(summary={"duration": 80.5}), "done", NOW) == 80.5
-        assert run_seconds(RUN._replace(summary={"duration": None}), "died", NOW) is None
-        assert run_seconds(running, "running", NOW + timedelta(seconds=5)) == 5
-        assert run_seconds(running, "died", NOW) is None
+        running = RUN._replace(
+            state=RunState.RUNNING, ended_at=None, summary=None, started_at=NOW - timedelta(seconds=5)
+        )
+        assert view(RUN).seconds == 90
+        assert view(RUN._replace(summary={"duration": 80.5})).seconds == 80.5
+        assert view(RUN._replace(summary={"duration": None})).seconds is None
+        assert view(running, "host").seconds == 5
+        assert view(running).seconds is None
 
     def test_counts(self):
-        assert target_counts(RUN._replace(summary=None), {TargetStatus.FAILED: 2}) == {
+        assert view(RUN._replace(summary=None)).counts == {
             "success_targets": 0, "failed_targets": 2, "deferred_targets": 0, "skipped_targets": 0,
         }  # fmt: skip
-        assert target_counts(RUN._replace(summary={"not_attempted": 3}), {})["not_attempted"] == 3
+        assert view(RUN._replace(summary={"not_attempted": 3})).counts["not_attempted"] == 3
 
     @pytest.mark.parametrize(
         ("data", "command"),

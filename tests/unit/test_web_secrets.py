@@ -15,7 +15,7 @@ from outlast.web.access.token_access import (
     SignInThrottle,
     Tokens,
 )
-from outlast.web.endpoints import NOTICE_SECONDS, Notice, NoticeSigner
+from outlast.web.endpoints import Notice, Notices
 
 LONG, OTHER = "correct horse battery staple, and more", "another secret that is long enough"
 
@@ -193,24 +193,15 @@ def test_guesses_long_ago_are_forgotten():
     slow.check("x")
 
 
-def test_a_notice_comes_back_as_it_was_and_not_for_long():
-    clock = Clock()
-    signing = NoticeSigner(clock)
-    notice = Notice("3 tasks „replayed“", ok=False)
-    value = signing.value(notice)
-    assert signing.notice(value) == notice
-    clock.now += NOTICE_SECONDS
-    assert signing.notice(value) is None
+def test_a_notice_comes_back_as_it_was_once():
+    notices, notice = Notices(), Notice("3 tasks „replayed“", ok=False)
+    key = notices.add(notice)
+    assert notices.take(key) == notice
+    assert notices.take(key) is None
 
 
-def test_nobody_else_writes_notices():
-    signing, value = NoticeSigner(), NoticeSigner().value(Notice("send money", ok=True))
-    assert signing.notice(value) is None
-    mine = signing.value(Notice("done", ok=True))
-    body, _, signature = mine.partition(".")
-    for forged in ("", ".", body, f"{body}.", f".{signature}", f"{body}x.{signature}", f"{mine}0", "é.é", "x.y.z"):
-        assert signing.notice(forged) is None
-
-
-def test_a_long_notice_fits_into_a_cookie():
-    assert len(NoticeSigner().value(Notice("𝄞" * 10_000, ok=True))) < 4000
+def test_nobody_else_takes_notices_and_those_that_nobody_takes_are_dropped():
+    notices = Notices()
+    first, *keys = [notices.add(Notice(f"{number}", ok=True)) for number in range(1001)]
+    assert [notices.take(key) for key in ("", first, Notices().add(Notice("send money", ok=True)))] == [None] * 3
+    assert [notices.take(key).text for key in keys] == [f"{number}" for number in range(1, 1001)]

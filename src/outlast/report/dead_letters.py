@@ -37,7 +37,7 @@ STATUS_TEXTS: dict[str, str] = {
 _MAX_NUMBERS_SHOWN = 10
 _CANARIES = 11  # one, then ten
 _LAST_STAGE = 2  # the rest
-_COMMAND_OPTIONS = ("task", "queue", "category", "reason", "group", "since", "until", "text")
+_FILTER_NAMES = ("category", "task", "group", "reason", "queue", "since", "until", "text")
 
 
 class Facet(NamedTuple):
@@ -125,20 +125,8 @@ def dlq_command(verb: str, given: Mapping[str, str], reference: str = "MODULE:AP
         given: The filter, by the names that the page and the command share.
         reference: The app, as ``MODULE:APP``.
     """
-    options = [f"--{name} {quote(given[name])}" for name in _COMMAND_OPTIONS if given.get(name)]
+    options = [f"--{name} {quote(given[name])}" for name in _FILTER_NAMES if given.get(name)]
     return " ".join(["outlast dlq", verb, *(options or ["--all"]), "--app", quote(reference)])
-
-
-_FILTER_LABELS = {
-    "category": "category",
-    "task": "task",
-    "group": "group",
-    "reason": "reason",
-    "queue": "queue",
-    "since": "since",
-    "until": "before",
-    "text": "text",
-}
 
 
 class ReplayStage(NamedTuple):
@@ -146,6 +134,11 @@ class ReplayStage(NamedTuple):
 
     name: str
     state: str
+
+
+_SHOWN_UNCHANGED = (
+    "id", "total", "replayed", "conflicts", "conflict_ids", "who", "created_at", "updated_at", "ended_at",
+)  # fmt: skip
 
 
 class ReplayLine(NamedTuple):
@@ -202,8 +195,8 @@ def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
     replay = replay._replace(total=max(replay.total, handled))  # a canary that failed is replayed a second time
     left = max(replay.total - handled, 0) if replay.state is not ReplayState.DONE else 0
     params = filter_params(filters)
+    copied: dict[str, Any] = {name: getattr(replay, name) for name in _SHOWN_UNCHANGED}
     return ReplayLine(
-        id=replay.id,
         state=str(replay.state),
         what=filter_text(params, filters),
         filters=params,
@@ -211,21 +204,14 @@ def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
         steps=_replay_steps(replay),
         rate=rate_text(replay.rate),
         failures=_failures_text(replay),
-        total=replay.total,
-        replayed=replay.replayed,
-        conflicts=replay.conflicts,
-        conflict_ids=replay.conflict_ids,
         handled=handled,
         left=left,
         percent=100 if not left else min(100 * handled // max(replay.total, 1), 99),
         stopped_by=mask(replay.stopped_by),
-        who=replay.who,
         reason=mask(replay.reason),
         can_stop=replay.state is ReplayState.RUNNING,
         can_resume=replay.state is ReplayState.STOPPED or (replay.state is ReplayState.CANCELLED and left > 0),
-        created_at=replay.created_at,
-        updated_at=replay.updated_at,
-        ended_at=replay.ended_at,
+        **copied,
     )
 
 
@@ -251,11 +237,8 @@ def form_time(at: datetime | None) -> str | None:
 
 def filter_text(params: Mapping[str, str], dead_letter_filter: DeadLetterFilter | None = None) -> str:
     """Return a filter in words: ``category rate limit, task fetch_page``."""
-    texts = [
-        f"{label} {category_look(params[name]).label if name == 'category' else params[name]}"
-        for name, label in _FILTER_LABELS.items()
-        if name in params
-    ]
+    shown = {**params, "category": category_look(params["category"]).label} if "category" in params else params
+    texts = [f"{'before' if name == 'until' else name} {shown[name]}" for name in _FILTER_NAMES if name in shown]
     if dead_letter_filter is not None and dead_letter_filter.ids is not None:
         texts.insert(0, f"{counted(len(dead_letter_filter.ids), 'dead letter')} by number")
     return ", ".join(texts) or "all dead letters"
@@ -272,9 +255,11 @@ def _progress_text(replay: Replay, left: int) -> str:
     whose = "its unique key is" if replay.conflicts == 1 else "their unique keys are"
     stayed = f" {count(replay.conflicts)} stayed: {whose} taken." if replay.conflicts else ""
     rest = f" {counted(left, 'dead letter was', 'dead letters were')} not replayed." if left else ""
+    if not replay.total and replay.state is not ReplayState.RUNNING:
+        return "There was nothing to replay."
     match replay.state:
         case ReplayState.DONE:
-            return f"{queued}{stayed}" if replay.total else "There was nothing to replay."
+            return f"{queued}{stayed}"
         case ReplayState.STOPPED:
             return f"It stopped because {_failed_words(replay)} failed. {queued}{stayed}{rest}"
         case ReplayState.CANCELLED:
@@ -414,15 +399,11 @@ def _is_not_editable(value: Any) -> bool:
 
 
 def _kind_and_text(value: Any) -> tuple[str, str]:
-    match value:
-        case None:
-            return "null", ""
-        case str():
-            return "text", value
-        case bool():
-            return "boolean", json.dumps(value)
-        case _:
-            return "number", json.dumps(value)
+    if value is None:
+        return "null", ""
+    if isinstance(value, str):
+        return "text", value
+    return "boolean" if isinstance(value, bool) else "number", json.dumps(value)
 
 
 def patch_operations(fields: ArgumentFields, typed: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -37,52 +37,6 @@ class GateLine(NamedTuple):
     kind: str
 
 
-def run_state(run: Run, holder: str | None) -> str:
-    """Return the state of a run; `DIED` if it is stored as running but nobody runs it.
-
-    Args:
-        run: The row.
-        holder: Who holds the lock of its job for this run; None for nobody.
-    """
-    return DIED if run.state is RunState.RUNNING and holder is None else str(run.state)
-
-
-def run_result(run: Run, state: str) -> str:
-    """Return ``passed``, ``failed``, or the state of a run that has no result yet.
-
-    Args:
-        run: The row.
-        state: What `run_state` returned.
-    """
-    if run.exit_code is None or run.ended_at is None:
-        return state
-    return "passed" if run.exit_code == 0 else "failed"
-
-
-def target_counts(run: Run, counted: Mapping[TargetStatus, int]) -> dict[str, int]:
-    """Return how many targets have each status, by the keys of a summary.
-
-    Args:
-        run: The row. Its summary is used if it has one.
-        counted: Targets by status, for a run without a summary.
-    """
-    if run.summary is not None:
-        return {name: int(run.summary.get(name, 0)) for name in (*COUNT_KEYS.values(), "not_attempted")}
-    return {COUNT_KEYS[status]: counted.get(status, 0) for status in TargetStatus}
-
-
-def run_seconds(run: Run, state: str, now: datetime) -> float | None:
-    """Return how many seconds a run took, or has taken so far; None if unknown, as for a run that died."""
-    if run.summary is not None and "duration" in run.summary:
-        duration = run.summary["duration"]
-        return None if duration is None else float(duration)
-    if run.ended_at is not None:
-        return (run.ended_at - run.started_at).total_seconds()
-    if state == DIED:
-        return None
-    return max(0.0, (now - run.started_at).total_seconds())
-
-
 _MAX_LATER_RUNS = 200  # runs of a job that are searched for a later one
 
 
@@ -102,17 +56,32 @@ class JobRunView:
     def __init__(self, store: Jobs, run: Run, holder: str | None, now: datetime) -> None:
         self._store, self._now = store, now
         self.run, self.holder = run, holder
-        self.state = run_state(run, holder)
+        self.state = DIED if run.state is RunState.RUNNING and holder is None else str(run.state)
+
+    @property
+    def result(self) -> str:
+        """``passed``, ``failed``, or the state of a run that has no result yet."""
+        if self.run.exit_code is None or self.run.ended_at is None:
+            return self.state
+        return "passed" if self.run.exit_code == 0 else "failed"
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Number of targets by the keys of a summary; counted in the store if the run has no summary yet."""
-        return target_counts(self.run, {} if self.run.summary is not None else self._store.target_counts(self.run.id))
+        if self.run.summary is not None:
+            return {name: int(self.run.summary.get(name, 0)) for name in (*COUNT_KEYS.values(), "not_attempted")}
+        counted = self._store.target_counts(self.run.id)
+        return {COUNT_KEYS[status]: counted.get(status, 0) for status in TargetStatus}
 
     @property
     def seconds(self) -> float | None:
-        """Duration in seconds, so far if it is running; None if unknown."""
-        return run_seconds(self.run, self.state, self._now)
+        """Duration in seconds, so far if it is running; None if unknown, as for a run that died."""
+        if self.run.summary is not None and "duration" in self.run.summary:
+            duration = self.run.summary["duration"]
+            return None if duration is None else float(duration)
+        if self.run.ended_at is not None:
+            return (self.run.ended_at - self.run.started_at).total_seconds()
+        return None if self.state == DIED else max(0.0, (self._now - self.run.started_at).total_seconds())
 
     @property
     def failure_rate(self) -> float | None:
@@ -175,8 +144,8 @@ def gate_line(run: Run, state: str, counts: Mapping[str, int], gate: Gate | None
 
     Args:
         run: The row.
-        state: What `run_state` returned.
-        counts: What `target_counts` returned.
+        state: State of its `JobRunView`.
+        counts: Counts of its `JobRunView`.
         gate: The job's current gate, if its code is loaded. Earlier runs may have had another one.
     """
     if state == DIED:

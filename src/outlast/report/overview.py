@@ -358,7 +358,7 @@ def badges(pulse: Pulse) -> dict[str, Badge]:
         ("queues", silent, "warn", counted(silent, *_SILENT_WORKERS)),
         ("queues", paused, "warn", counted(paused, *_PAUSED_QUEUES)),
         ("sources", failing, "bad" if errors else "warn", counted(failing, *_FAILING_SOURCES)),
-        ("jobs", jobs, "info", counted(jobs, "job runs", "jobs run")),
+        ("jobs", jobs, "info", counted(jobs, "job run has not ended", "job runs have not ended")),
         ("waits", waits, "warn", waits_text),
     )
     found = {page: Badge(compact(number), kind, title) for page, number, kind, title in rows if number}

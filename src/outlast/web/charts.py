@@ -75,7 +75,6 @@ class DrawnSeries(NamedTuple):
     """A series with its bars; empty steps have no bar."""
 
     series: Series
-    total: int
     bars: tuple[Bar, ...]
 
 
@@ -151,7 +150,7 @@ def stacked_chart(
                 bar = _bar(place, len(steps), floors[place], number * scale, most, tooltip)
                 bars.append(bar._replace(time=_url_time(steps[place], step)) if each.timed else bar)
                 floors[place] += number * scale
-        drawn.append(DrawnSeries(each, sum(each.counts), tuple(bars)))
+        drawn.append(DrawnSeries(each, tuple(bars)))
     legend = tuple((each, sum(each.counts)) for each in series)
     figures = ", ".join(f"{each.label} {count(total)}" for each, total in legend) or "nothing happened"
     window = step * len(steps)
@@ -201,11 +200,7 @@ def sparkline(counts: Sequence[int], label: str) -> Sparkline:
     most = max(counts, default=0)
     width = 100.0 / max(len(counts), 1)
     heights = [_height(number, most, 100.0, 10.0) for number in counts]
-    bars = tuple(
-        Bar(_rounded(place * width), _rounded(100.0 - height), _rounded(width * _BAR_SHARE), _rounded(height), "")
-        for place, height in enumerate(heights)
-        if height
-    )
+    bars = tuple(_rounded_bar(place * width, 100.0, width, height) for place, height in enumerate(heights) if height)
     return Sparkline(bars, f"{label}: {count(sum(counts))}")
 
 
@@ -222,9 +217,11 @@ def _bar(place: int, places: int, floor: float, number: float, most: float, titl
     depth = _BOTTOM - _TOP
     height = _height(number, most, depth, _MIN_BAR_HEIGHT)
     bottom = _BOTTOM - floor / most * depth
-    return Bar(
-        _rounded(place * width), _rounded(bottom - height), _rounded(width * _BAR_SHARE), _rounded(height), title
-    )
+    return _rounded_bar(place * width, bottom, width, height, title)
+
+
+def _rounded_bar(x: float, bottom: float, width: float, height: float, title: str = "") -> Bar:
+    return Bar(_rounded(x), _rounded(bottom - height), _rounded(width * _BAR_SHARE), _rounded(height), title)
 
 
 def _height(number: float, most: float, depth: float, least: float) -> float:

@@ -1,13 +1,9 @@
 """The endpoints of the dashboard: pages, their JSON, actions with their audit entries and notices, files and events."""
 
-import base64
 import dataclasses
-import hashlib
-import hmac
 import json
 import math
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime, timedelta
@@ -111,14 +107,14 @@ def _plain_key(key: object) -> str:
     raise TypeError(f"a {type(key).__name__} cannot be a key in JSON")
 
 
-# A notice is stored in the session. A mounted dashboard has no sessions, so the browser keeps the notice in a cookie.
-# It is signed, so that no other site can make the dashboard show a text, and it expires soon.
+# A notice is stored in the session. A mounted dashboard has no sessions, so the browser keeps a random key of the
+# notice in a cookie: no other site can make the dashboard show a text.
 
 NOTICE_COOKIE = "outlast-notice"
 """Name of the cookie."""
 NOTICE_SECONDS = 30
 """Seconds until the cookie expires."""
-_MAX_NOTICE_CHARS = 600  # a cookie must stay below 4 KiB
+_MAX_NOTICES = 1000  # that no page has shown
 
 
 class Notice(NamedTuple):
@@ -133,34 +129,23 @@ class Notice(NamedTuple):
     ok: bool
 
 
-class NoticeSigner:
-    """Turns notices into signed cookie values and back, with a random key of this process.
+class Notices:
+    """The notices of browsers without a session, each until a page has shown it."""
 
-    Args:
-        now: Returns the time in seconds.
-    """
+    def __init__(self) -> None:
+        self._by_key: dict[str, Notice] = {}
 
-    def __init__(self, now: Callable[[], float] = time.time) -> None:
-        self._key, self._now = secrets.token_bytes(32), now
+    def add(self, notice: Notice) -> str:
+        """Keep a notice and return its key; if there are too many, the oldest is dropped."""
+        if len(self._by_key) >= _MAX_NOTICES:
+            del self._by_key[next(iter(self._by_key))]
+        key = secrets.token_urlsafe(32)
+        self._by_key[key] = notice
+        return key
 
-    def value(self, notice: Notice) -> str:
-        """Return a notice as a cookie value."""
-        text = json.dumps(
-            [notice.text[:_MAX_NOTICE_CHARS], notice.ok, int(self._now()) + NOTICE_SECONDS], ensure_ascii=False
-        )
-        body = base64.urlsafe_b64encode(text.encode("utf-8", "replace"))
-        return f"{body.decode('ascii')}.{self._signature(body)}"
-
-    def notice(self, value: str) -> Notice | None:
-        """Return the notice of a cookie value; None if its signature is wrong or it has expired."""
-        body, dot, signature = value.partition(".")
-        if not dot or not value.isascii() or not hmac.compare_digest(signature, self._signature(body.encode("ascii"))):
-            return None
-        text, ok, until = json.loads(base64.urlsafe_b64decode(body))
-        return Notice(text, ok) if self._now() < until else None
-
-    def _signature(self, body: bytes) -> str:
-        return hmac.new(self._key, body, hashlib.sha256).hexdigest()
+    def take(self, key: str) -> Notice | None:
+        """Return the notice of a key, once; None if there is none."""
+        return self._by_key.pop(key, None)
 
 
 _PARENT_QUERY_CHARS = 2000
@@ -205,8 +190,8 @@ class Endpoints:
         self._reference = reference
         self._app, self._renderer, self._assets, self._hub = app, renderer, assets, hub
         self._pages, self._forms = {page.name: page for page in pages}, forms or {}
-        self._site_state: dict[str, object] = {}
-        self._signer = NoticeSigner()
+        self._site_state: dict[str, Any] = {}
+        self._notices = Notices()
         self._limiter = anyio.CapacityLimiter(_THREADS)
 
     async def page(self, page: PageRoute, request: Request) -> Response:
@@ -363,7 +348,7 @@ class Endpoints:
             notice, session.notice = session.notice, None
             return notice, False
         value = request.cookies.get(NOTICE_COOKIE)
-        return (None, False) if value is None else (self._signer.notice(value), True)
+        return (None, False) if value is None else (self._notices.take(value), True)
 
     def _store_notice(self, request: Request, response: Response, notice: Notice) -> None:
         session = _require_caller(request).session
@@ -372,7 +357,7 @@ class Endpoints:
             return
         response.set_cookie(
             NOTICE_COOKIE,
-            self._signer.value(notice),
+            self._notices.add(notice),
             max_age=NOTICE_SECONDS,
             **cookie_attributes(request.scope, url_prefix(request)),
         )

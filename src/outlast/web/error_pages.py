@@ -12,7 +12,6 @@ from outlast.errors import ConfigError, SchemaError
 from outlast.operations import InvalidValueError
 from outlast.web.access.callers import TooManyAttemptsError, get_caller
 from outlast.web.endpoints import API_PREFIX, Endpoints, json_response
-from outlast.web.forms import FormMediaTypeError, FormTooLargeError
 from outlast.web.rendering import Renderer
 from outlast.web.routing import NotFoundError, url_prefix
 
@@ -27,6 +26,8 @@ _STORE_DOWN_TEXT = (
 _HTTP_TEXTS = {
     404: ("Not found", "This page does not exist."),
     405: ("Method not allowed", "This path does not support the method of the request."),
+    413: ("Too large", "The request body is too large."),
+    415: ("Not accepted", "Send a form, or a JSON object to a path below /api."),
 }
 
 
@@ -57,10 +58,6 @@ def error_page_for(error: Exception) -> ErrorPage:
             seconds = max(1, math.ceil(error.seconds))
             text = f"Too many wrong tokens or links came from your address. Try again in {seconds} s."
             return ErrorPage(429, "Too many attempts", text, (("Retry-After", str(seconds)),))
-        case FormTooLargeError():
-            return ErrorPage(413, "Too large", "The request body is too large.", (("Connection", "close"),))
-        case FormMediaTypeError():
-            return ErrorPage(415, "Not accepted", "Send a form, or a JSON object to a path below /api.")
         case HTTPException():
             heading, text = _HTTP_TEXTS.get(error.status_code, ("Not accepted", error.detail))
             return ErrorPage(error.status_code, heading, text, tuple((error.headers or {}).items()))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from outlast.operations import InvalidValueError
@@ -15,14 +16,6 @@ _READ_TIMEOUT = 30.0  # seconds for the whole body
 _FORM_TYPE, _JSON_TYPE = "application/x-www-form-urlencoded", "application/json"
 
 
-class FormTooLargeError(Exception):
-    """The body is too large: 413."""
-
-
-class FormMediaTypeError(Exception):
-    """The body has a media type that is not supported: 415."""
-
-
 async def read_form(request: Request, *, most: int = MAX_FORM_BYTES, takes_json: bool = False) -> Form:
     """Return the fields of a body, each with all its values.
 
@@ -32,8 +25,7 @@ async def read_form(request: Request, *, most: int = MAX_FORM_BYTES, takes_json:
         takes_json: Whether a JSON object is accepted too.
 
     Raises:
-        FormTooLargeError: If the body is too large.
-        FormMediaTypeError: If it is not a form.
+        HTTPException: 413 if the body is too large, 415 if it is not a form.
         InvalidValueError: If it cannot be parsed.
     """
     body = await _read_body(request, most)
@@ -44,20 +36,20 @@ async def read_form(request: Request, *, most: int = MAX_FORM_BYTES, takes_json:
         return _parse_form(body)
     if kind == _JSON_TYPE and takes_json:
         return _parse_json(body)
-    raise FormMediaTypeError
+    raise HTTPException(415)
 
 
 async def _read_body(request: Request, most: int) -> bytes:
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or len(length) > 18 or int(length) > most:  # noqa: PLR2004  # digits
-        raise FormTooLargeError
+        raise HTTPException(413, headers={"Connection": "close"})
     parts, size = [], 0
     try:
         async with asyncio.timeout(_READ_TIMEOUT):
             async for part in request.stream():
                 size += len(part)
                 if size > most:
-                    raise FormTooLargeError
+                    raise HTTPException(413, headers={"Connection": "close"})
                 parts.append(part)
     except TimeoutError:
         raise InvalidValueError("the request body did not arrive in time") from None

@@ -16,7 +16,7 @@ from outlast.web.pages.overview import (
     PULSE_STEP,
     PULSE_WINDOW,
     Board,
-    BoardReader,
+    board_steps,
     overview_data,
     read_marks,
 )
@@ -145,7 +145,7 @@ class LiveReader:
         self.marks: dict[int, str] = {}
         self._app = app
         self.chart_marks: list[ChartMark] | None = None
-        self._board_reader: BoardReader | None = None
+        self._board_steps: Iterator[Board | None] | None = None
         self._board_key: object = None
         self._board_started = self._rolled_up_at = self._pulse_at = float("-inf")
         self._pulse_is_next = self._cannot_roll_up = False
@@ -154,7 +154,7 @@ class LiveReader:
 
     def forget(self) -> None:
         """Drop everything but the pulse, because it is out of date."""
-        self.board = self.replays = self.chart_marks = self._board_reader = self._board_key = None
+        self.board = self.replays = self.chart_marks = self._board_steps = self._board_key = None
         self.marks = {}
         self._board_started = float("-inf")
 
@@ -187,7 +187,7 @@ class LiveReader:
         due = {
             "marks": is_overview and self.chart_marks is None,
             "replays": any(map(is_replay_view, views)),
-            "board": is_overview and (self._board_reader is not None or self._is_board_due(pulse)),
+            "board": is_overview and (self._board_steps is not None or self._is_board_due(pulse)),
             "task": bool(watched_task_ids(views)),
             "roll up": (pulse.not_rolled_up or 0.0) > _ROLL_UP_AFTER and has_rested,
         }
@@ -227,11 +227,15 @@ class LiveReader:
                 _log.warning("the dashboard cannot roll up the counters, workers will: %s", type(error).__name__)
 
     def _read_board(self, store: "Store", pulse: "Pulse") -> None:
-        if self._board_reader is None:
+        if self._board_steps is None:
             self._board_key, self._board_started = _board_key(pulse), monotonic()
-            self._board_reader = BoardReader(store)
-        if board := self._board_reader.step(pulse.at):
-            self.board, self._board_reader, self.chart_marks = board, None, None  # marks are read again next
+            self._board_steps = board_steps(store, pulse.at)
+        steps, self._board_steps = self._board_steps, None  # if this step fails, the board is read anew
+        board = next(steps)
+        if board is None:
+            self._board_steps = steps
+        else:
+            self.board, self.chart_marks = board, None  # marks are read again next
 
     def _is_board_due(self, pulse: "Pulse") -> bool:
         age = monotonic() - self._board_started

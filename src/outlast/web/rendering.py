@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from outlast.operations.table import Operation
 from outlast.report.text_format import ago, category_look, count, counted
-from outlast.units import span
+from outlast.units import rate_words, span
 from outlast.web.routing import PageData, PageRoute, build_url
 
 _UNREFERABLE_CHARS = frozenset(map(chr, range(0x80, 0xA0)))  # browsers read references to them as other characters
@@ -65,6 +65,7 @@ TEMPLATE_FILTERS: "dict[str, Callable[..., Any]]" = {
     "counted": counted,
     "exact": _exact_form_value,
     "iso": _iso,
+    "rate_words": rate_words,
     "span": span,
     "stamp": _stamp,
 }
@@ -78,12 +79,10 @@ class Asset(NamedTuple):
     """A static file.
 
     Attributes:
-        name: Its name in URLs, which contains a hash of its content, so that browsers may cache it forever.
         kind: Value of the header ``Content-Type``.
         body: Its content.
     """
 
-    name: str
     kind: str
     body: bytes
 
@@ -92,32 +91,23 @@ class Assets:
     """The files below ``static/``, read once; nothing else is ever served."""
 
     def __init__(self) -> None:
-        self._by_file: dict[str, Asset] = {}
-        for file in sorted(files("outlast.web").joinpath("static").iterdir(), key=lambda each: each.name):
+        self._names: dict[str, str] = {}
+        self._by_name: dict[str, Asset] = {}
+        for file in files("outlast.web").joinpath("static").iterdir():
             stem, dot, ending = file.name.rpartition(".")
             if dot + ending in _MEDIA_TYPES:
                 body = file.read_bytes()
                 name = f"{stem}.{hashlib.sha256(body).hexdigest()[:16]}.{ending}"
-                self._by_file[file.name] = Asset(name, _MEDIA_TYPES[dot + ending], body)
-        self._by_name = {asset.name: asset for asset in self._by_file.values()}
+                self._names[file.name] = name
+                self._by_name[name] = Asset(_MEDIA_TYPES[dot + ending], body)
 
     def name(self, file: str) -> str:
-        """Return the name of a file in URLs.
-
-        Raises:
-            LookupError: If the file does not exist.
-        """
-        if file not in self._by_file:
-            raise LookupError(f"file {file!r} does not exist below static/")
-        return self._by_file[file].name
+        """Return the name of a file in URLs, which contains a hash of its content, so that browsers may cache it."""
+        return self._names[file]
 
     def find(self, name: str) -> Asset | None:
         """Return a file by its name in URLs; None if there is none."""
         return self._by_name.get(name)
-
-    def names(self) -> list[str]:
-        """Return all names in URLs, sorted."""
-        return sorted(self._by_name)
 
 
 EVENTS, METRICS, STATIC = "/events", "/metrics", "/static/{name}"

@@ -45,7 +45,7 @@ class PageRequest(NamedTuple):
     operator: bool
     form: Form
     who: str
-    site_state: MutableMapping[str, object]
+    site_state: MutableMapping[str, Any]
     reference: str = APP_PLACEHOLDER
     values: Values = MappingProxyType({})
 

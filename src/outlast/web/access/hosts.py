@@ -78,15 +78,11 @@ def is_loopback(host: str) -> bool:
     return host.removeprefix("[").removesuffix("]").lower() in LOOPBACK
 
 
-def is_https(scope: Scope) -> bool:
-    """Return whether the browser uses https, also if a proxy in between uses http."""
-    origin = single_header(scope["headers"], b"origin") or ""
-    return scope.get("scheme") == "https" or origin.startswith("https://")
-
-
 def cookie_attributes(scope: Scope, path: str) -> dict[str, Any]:
     """Return the attributes of all cookies: only this site gets them, and no script can read them."""
-    return {"path": path or "/", "secure": is_https(scope), "httponly": True, "samesite": "strict"}
+    origin = single_header(scope["headers"], b"origin") or ""
+    secure = scope.get("scheme") == "https" or origin.startswith("https://")  # also if a proxy in between uses http
+    return {"path": path or "/", "secure": secure, "httponly": True, "samesite": "strict"}
 
 
 def is_same_origin(origin: str | None, host: str | None, request_scheme: str = "http") -> bool:

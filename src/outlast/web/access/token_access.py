@@ -14,7 +14,7 @@ import anyio
 
 from outlast.errors import ConfigError
 from outlast.web.access.callers import Caller, Role, TooManyAttemptsError
-from outlast.web.access.hosts import IPAddress, client_address, single_header
+from outlast.web.access.hosts import IPAddress, client_address, parse_ip, single_header
 
 if TYPE_CHECKING:
     from starlette.types import Scope
@@ -210,15 +210,10 @@ class SignInThrottle:
 
 
 def _client_network(client: str) -> str:
-    try:
-        address = ipaddress.ip_address(client)
-    except ValueError:
-        return client
+    address = parse_ip(client)
     if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:  # a dual-stack socket reports IPv4 addresses that way
-            return str(address.ipv4_mapped)
         return str(ipaddress.ip_network((address, _IPV6_PREFIX_BITS), strict=False))
-    return client
+    return client if address is None else str(address)
 
 
 _GUESS_DELAY = 1.0  # seconds before a throttled guess is rejected

@@ -7,10 +7,12 @@ from outlast.operations import NAME, Parameter
 from outlast.ports.triage import AuditEntry
 from outlast.queue.masking import masked_text, masked_value
 from outlast.report.text_format import shortened
+from outlast.units import span
 from outlast.web.routing import BEFORE, PageData, PageRequest, PageRoute
 
 _ROWS = 50
 _MAX_DETAIL_CHARS = 300
+_SECONDS = {"snooze", "seconds"}
 _SUBJECT_PAGES = {
     "dead_letter": ("dead_letter", "dead_letter_id"),
     "group": ("failure", "fingerprint"),
@@ -37,7 +39,10 @@ def _audit_line(entry: AuditEntry) -> PageData:
     page, name = _SUBJECT_PAGES.get(kind, ("", ""))
     known = bool(page and subject_id) and (name == "fingerprint" or subject_id.isdigit())
     masked = masked_value(json.dumps(entry.detail, default=str))
-    detail = ", ".join(f"{name.replace('_', ' ')} {_detail_text(value)}" for name, value in masked.items())
+    detail = ", ".join(
+        f"{name.replace('_', ' ')} {span(value) if name in _SECONDS else _detail_text(value)}"
+        for name, value in masked.items()
+    )
     shown = entry._replace(detail={}, subject=masked_text(entry.subject), reason=masked_text(entry.reason))
     return {
         "entry": shown,

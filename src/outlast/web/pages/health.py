@@ -18,15 +18,7 @@ _CHECKER_KEY = "health checker"
 _LATE_SECONDS = 300.0  # an alert that waits longer is a problem
 _MAX_ALERTS = 1000
 _LIBRARIES = ("starlette", "jinja2", "uvicorn", "psycopg", "httpx", "httpx2")
-_TITLES = {
-    "database": "Database",
-    "tables": "Tables",
-    "oldest_ready": "Oldest ready task",
-    "dead_letters": "Dead letters",
-    "workers": "Workers",
-    "alerts": "Alerts",
-    "disk": "Disk",
-}
+_TITLES = {"oldest_ready": "Oldest ready task"}
 _MEANINGS = {
     "database": "the store answers a query",
     "tables": "the schema has the version that this Outlast needs",
@@ -43,7 +35,7 @@ def _read_health(request: PageRequest) -> PageData:
     checks = [
         {
             "name": name,
-            "title": _TITLES.get(name, name),
+            "title": _TITLES.get(name, name.replace("_", " ").capitalize()),
             "meaning": _MEANINGS.get(name, ""),
             "state": _state(found),
             "detail": masked_text(found.detail),
@@ -67,14 +59,12 @@ def _state(found: Finding) -> str:
 
 def _checker(request: PageRequest) -> HealthChecker:
     """Return the checker of the site. All viewers share it, so that a check that hangs hangs only once."""
-    known = request.site_state.get(_CHECKER_KEY)
-    if isinstance(known, HealthChecker):
-        return known
-    app = request.app
-    checks = {"tables": _check_tables, "workers": _check_workers, "alerts": _check_alerts}
-    made = HealthChecker.for_app(app, checks={name: partial(check, app.store) for name, check in checks.items()})
-    shared = request.site_state.setdefault(_CHECKER_KEY, made)  # another request may have been quicker
-    return shared if isinstance(shared, HealthChecker) else made
+    if _CHECKER_KEY not in request.site_state:
+        app, own = request.app, {"tables": _check_tables, "workers": _check_workers, "alerts": _check_alerts}
+        made = HealthChecker.for_app(app, checks={name: partial(check, app.store) for name, check in own.items()})
+        request.site_state.setdefault(_CHECKER_KEY, made)  # another request may have been quicker
+    checker: HealthChecker = request.site_state[_CHECKER_KEY]
+    return checker
 
 
 def _check_tables(store: Store) -> Finding:

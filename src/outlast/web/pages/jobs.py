@@ -98,7 +98,7 @@ def _run_line(view: job_runs.JobRunView) -> PageData:
         "entity": mask_optional(run.entity),
         "env": masked_text(run.env),
         "state": state,
-        "verdict": job_runs.run_result(run, state),
+        "verdict": view.result,
         "total": run.total if run.ended_at is not None else sum(counts.values()),
         "counts": counts,
         "failure_rate": view.failure_rate,

@@ -1,9 +1,7 @@
 """The overview page: the headline, charts of failures and throughput, failing groups, waits and recent changes."""
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from functools import partial
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.operations import Parameter, choice_kind
@@ -19,9 +17,8 @@ from outlast.web.routing import PageData, PageRequest, PageRoute
 from outlast.web.task_view import masked_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-    from outlast.ports.rows import Cooldown
     from outlast.ports.store import Store
 
 
@@ -93,74 +90,35 @@ class Board(NamedTuple):
     waits: tuple[WaitingResource, ...]
 
 
-class BoardReader:
-    """Reads a board in steps of one statement each.
+def board_steps(store: "Store", now: datetime) -> "Iterator[Board | None]":
+    """Read a board, one statement per step; yield None after each step but the last, and then the board.
 
     Args:
         store: The store to read.
+        now: The store's time, at which the trends end.
     """
-
-    def __init__(self, store: "Store") -> None:
-        self._store = store
-        self._now = datetime.min.replace(tzinfo=UTC)  # set by each step
-        self._groups: list[FailureGroup] = []
-        self._flows: dict[str, list[FlowPoint]] = {}
-        self._tasks: dict[str, dict[str, int]] = {}
-        self._cooldowns: list[Cooldown] = []
-        self._waits: list[WaitingResource] = []
-        self._steps: deque[Callable[[], None]] = deque(
-            [self._read_groups, self._read_flows, self._read_tasks, self._read_cooldowns]
-        )
-
-    def step(self, now: datetime) -> Board | None:
-        """Run the next statement; return the board after the last one, otherwise None.
-
-        Args:
-            now: The store's time, at which the trends end.
-        """
-        self._now = now
-        if self._steps:
-            self._steps[0]()  # a step that fails stays in the queue and runs again
-            self._steps.popleft()
-        if self._steps:
-            return None
-        lines = group_lines(self._groups, self._flows, self._tasks, now)
-        lines.sort(key=lambda line: (-line.lately, -line.last_seen.timestamp()))
-        return Board(tuple(lines[:_SHOWN_GROUPS]), tuple(self._waits))
-
-    def _read_groups(self) -> None:
-        self._groups = self._store.failures(FailureFilter(limit=_MAX_GROUPS_READ)).rows
-
-    def _read_flows(self) -> None:
-        names = [group.fingerprint for group in self._groups]
-        self._flows = self._store.failure_flow(names, window=DAY, step=HALF_HOUR) if names else {}
-
-    def _read_tasks(self) -> None:
-        names = [group.fingerprint for group in self._groups]
-        self._tasks = self._store.tasks_by_group(names) if names else {}
-
-    def _read_cooldowns(self) -> None:
-        self._cooldowns = self._store.cooldowns()
-        self._steps.append(self._read_breakers)
-
-    def _read_breakers(self) -> None:
-        cooling = [WaitingResource(row.resource, "cooldown", row.until, row.reason) for row in self._cooldowns]
-        unavailable = [*cooling, *_open_breakers(self._store.breakers(), self._now)][:_SHOWN_WAITS]
-        self._steps.extend(partial(self._count_tasks, each) for each in unavailable)
-
-    def _count_tasks(self, each: WaitingResource) -> None:
-        number = self._store.waiting_for(each.resource)
-        self._waits.append(
-            each._replace(resource=masked_line(each.resource), reason=masked_line(each.reason), tasks=number)
-        )
+    groups = store.failures(FailureFilter(limit=_MAX_GROUPS_READ)).rows
+    names = [group.fingerprint for group in groups]
+    yield None
+    flows = store.failure_flow(names, window=DAY, step=HALF_HOUR) if names else {}
+    yield None
+    tasks = store.tasks_by_group(names) if names else {}
+    yield None
+    cooling = [WaitingResource(row.resource, "cooldown", row.until, row.reason) for row in store.cooldowns()]
+    yield None
+    waits = []
+    for each in [*cooling, *_open_breakers(store.breakers(), now)][:_SHOWN_WAITS]:
+        yield None
+        number = store.waiting_for(each.resource)
+        waits.append(each._replace(resource=masked_line(each.resource), reason=masked_line(each.reason), tasks=number))
+    lines = group_lines(groups, flows, tasks, now)
+    lines.sort(key=lambda line: (-line.lately, -line.last_seen.timestamp()))
+    yield Board(tuple(lines[:_SHOWN_GROUPS]), tuple(waits))
 
 
 def read_board(store: "Store", now: datetime) -> Board:
     """Read the whole board and return it."""
-    reader = BoardReader(store)
-    while (board := reader.step(now)) is None:
-        pass
-    return board
+    return next(board for board in board_steps(store, now) if board is not None)
 
 
 def read_marks(store: "Store", window: float) -> list[ChartMark]:
@@ -181,19 +139,9 @@ def group_lines(
     steps, lines = steps_of(now, DAY, HALF_HOUR), []
     for group in groups:
         names = tuple(tasks.get(group.fingerprint) or [group.task_type])  # attempts may be pruned
-        lines.append(
-            GroupLine(
-                *group[:4],
-                masked_text(group.error_message),
-                *group[5:9],
-                masked_text(group.note),
-                *group[10:],
-                group.standing(now),
-                series_of(flows.get(group.fingerprint, []), steps, HALF_HOUR),
-                names,
-                group_title(group.error_type, names),
-            )
-        )
+        shown = group._replace(error_message=masked_text(group.error_message), note=masked_text(group.note))
+        trend = series_of(flows.get(group.fingerprint, []), steps, HALF_HOUR)
+        lines.append(GroupLine(*shown, group.standing(now), trend, names, group_title(group.error_type, names)))
     return lines
 
 
@@ -225,12 +173,13 @@ class ChartRange(NamedTuple):
 
 _MINUTES = ChartRange("10m", "10 minutes", 600.0, 20.0)
 _HOUR = ChartRange("1h", "1 hour", 3_600.0, 120.0)
-_LIVE = (_MINUTES, _HOUR)
-_UPDATED_ON_LOAD = (
+RANGES = (
+    _MINUTES,
+    _HOUR,
     ChartRange("24h", "24 hours", 86_400.0, 3_600.0),
     ChartRange("7d", "7 days", 7 * 86_400.0, 21_600.0),
 )
-_RANGES = (*_LIVE, *_UPDATED_ON_LOAD)
+"""The ranges to choose from; a page shows the last two as they were when it was loaded."""
 LIVE_RANGES = {"overview": _HOUR, "overview-10m": _MINUTES}
 """The ranges that are updated live, by the view that shows them."""
 PULSE_WINDOW, PULSE_STEP = _HOUR.window, _MINUTES.step
@@ -256,6 +205,8 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange, marks: 
         changes=tuple(each._replace(name=masked_line(each.name), text=masked_line(each.text)) for each in pulse.changes)
     )
     flow = flow_of(pulse.flow, pulse.at, chosen.window, chosen.step)
+    noun = ("task done", "tasks done")
+    done = Series("done", False, "Tasks done", noun, flow.done, "tasks", {"status": "DONE"})  # noqa: FBT003
     return {
         "at": pulse.at,
         "range": chosen.name,
@@ -269,42 +220,28 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange, marks: 
         "groups": board.groups if board else None,
         "waits": board.waits if board else None,
         "marks": marks,
-        "_ranges": _RANGES,
+        "_ranges": RANGES,
         "_view": next((view for view, each in LIVE_RANGES.items() if each is chosen), ""),
         "_rising": is_rise(failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)),
-        "_failures": stacked_chart(
-            "chart-failures",
-            "Failures by category",
-            category_series(flow.failures),
-            flow.steps,
-            flow.step,
-            marks=marks or (),
-        ),
-        "_throughput": _throughput_chart(flow, marks or ()),
+        "_failures": _chart("chart-failures", "Failures by category", category_series(flow.failures), flow, marks),
+        "_throughput": _chart("chart-done", "Tasks done per minute", [done], flow, marks, per=_MINUTE),
         "_trends": {each.fingerprint: sparkline(each.trend, _TREND_LABEL) for each in (board.groups if board else ())},
     }
 
 
 def _read_overview(request: PageRequest) -> PageData:
-    store = request.app.store
-    chosen = next((each for each in _RANGES if each.name == request.values["range"]), None)
-    if chosen is not None:
+    """Return the data for the requested range, or else for the smallest one whose charts show something."""
+    store, name = request.app.store, request.values["range"]
+    empty = []
+    for chosen in RANGES if name is None else [each for each in RANGES if each.name == name]:
         pulse = store.pulse(window=chosen.window, step=chosen.step)
-        return overview_data(pulse, read_board(store, pulse.at), chosen, read_marks(store, chosen.window))
-    recent = pulse = store.pulse(window=PULSE_WINDOW, step=PULSE_STEP)
-    chosen = _smallest_range(pulse, _LIVE)
-    for longer in () if chosen else _UPDATED_ON_LOAD:
-        pulse = store.pulse(window=longer.window, step=longer.step)
-        if chosen := _smallest_range(pulse, [longer]):
+        flow = flow_of(pulse.flow, pulse.at, chosen.window, chosen.step)
+        if flow.failures or any(flow.done):
             break
-    pulse, chosen = (pulse, chosen) if chosen else (recent, _MINUTES)
+        empty.append((pulse, chosen))
+    else:
+        pulse, chosen = empty[0]
     return overview_data(pulse, read_board(store, pulse.at), chosen, read_marks(store, chosen.window))
-
-
-def _smallest_range(pulse: Pulse, ranges: Sequence[ChartRange]) -> ChartRange | None:
-    """Return the first range whose charts show something; None if all of them are empty."""
-    flows = ((each, flow_of(pulse.flow, pulse.at, each.window, each.step)) for each in ranges)
-    return next((each for each, flow in flows if flow.failures or any(flow.done)), None)
 
 
 def _hour_counts(counts: FlowCounts) -> dict[str, int]:
@@ -316,14 +253,12 @@ def _hour_counts(counts: FlowCounts) -> dict[str, int]:
     }
 
 
-def _throughput_chart(flow: Flow, marks: Sequence[ChartMark]) -> Chart:
-    noun = ("task done", "tasks done")
-    series = Series("done", False, "Tasks done", noun, flow.done, "tasks", {"status": "DONE"})  # noqa: FBT003
-    return stacked_chart(
-        "chart-done", "Tasks done per minute", [series], flow.steps, flow.step, per=_MINUTE, marks=marks
-    )
+def _chart(
+    id_: str, title: str, series: Sequence[Series], flow: Flow, marks: Sequence[ChartMark] | None, *, per: float = 0.0
+) -> Chart:
+    return stacked_chart(id_, title, series, flow.steps, flow.step, per=per, marks=marks or ())
 
 
-_RANGE = Parameter("range", choice_kind(each.name for each in _RANGES), "The time range of the charts.")
+_RANGE = Parameter("range", choice_kind(each.name for each in RANGES), "The time range of the charts.")
 _RETURNS = {"headline": Headline, "changes": list[ChangeLine], "flow": Flow, "groups": list[GroupLine]}
 PAGES = (PageRoute("overview", "/", "overview.html", _read_overview, (_RANGE,), _RETURNS),)

@@ -36,18 +36,10 @@ def replay_update(view: str, replays: Sequence[Replay] | None, workers: int) -> 
     """
     if replays is None:
         return None
+    lines = {f"replay-{each.id}": replay_line(each, masked_text) for each in replays}
     if view == "replays":
-        return "replays_live.html", {
-            "replays": [replay_line(each, masked_text) for each in replays],
-            "workers": workers,
-        }
-    found = _REPLAY_VIEW.fullmatch(view)
-    replay = next((each for each in replays if found and each.id == int(found[1])), None)
-    return (
-        None
-        if replay is None
-        else ("replay_live.html", {"replay": replay_line(replay, masked_text), "workers": workers})
-    )
+        return "replays_live.html", {"replays": list(lines.values()), "workers": workers}
+    return ("replay_live.html", {"replay": lines[view], "workers": workers}) if view in lines else None
 
 
 def _alive_workers(store: Store) -> int:

@@ -17,7 +17,7 @@ MAX_EVENTS = 100_000
 """Events of a simulation on the page, about a second of work; larger ones are for the command line."""
 MAX_CHARS = 40
 """Longest text of a field."""
-_LOCK_KEY = "simulation lock"
+_LOCK = Lock()
 _SECONDS = ("recovery", "p50", "p95", "p99")
 DEFAULTS = {
     "policy": "worker",
@@ -51,16 +51,14 @@ def _read_simulation(request: PageRequest) -> PageData:
     }
     if not given["policy"]:
         return data
-    lock = request.site_state.setdefault(_LOCK_KEY, Lock())
-    assert isinstance(lock, type(Lock()))  # noqa: S101  # for type checkers: nobody else has this key
-    if not lock.acquire(blocking=False):
+    if not _LOCK.acquire(blocking=False):
         return data | {"problem": "another simulation is running on this dashboard; try again in a moment"}
     try:
         done = simulate(given["policy"], _scenario(given), runs=1, most_events=MAX_EVENTS)
     except ConfigError as error:
         return data | {"problem": str(error)}
     finally:
-        lock.release()
+        _LOCK.release()
     figures = [{"name": name, "meaning": meaning, "value": _value(done, name)} for name, meaning in FIGURES.items()]
     return data | {"figures": figures, "cut_off": done.cut_off, "_chart": Markup(done.svg(ink="currentColor"))}  # noqa: S704  # drawn from numbers, texts escaped
 

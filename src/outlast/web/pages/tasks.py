@@ -17,7 +17,7 @@ from outlast.report.dead_letters import STATUS_TEXTS, blocked_reason
 from outlast.report.flow import steps_of
 from outlast.report.performance import TaskPerformance, latency_over_time, performance_by_task
 from outlast.web.charts import Series, stacked_chart
-from outlast.web.pages.overview import read_marks
+from outlast.web.pages.overview import RANGES, read_marks
 from outlast.web.routing import BEFORE, PageData, PageRequest, PageRoute, page_parameter, paginate, require
 from outlast.web.task_view import TaskView, audit_views, edit_views, mask_optional, masked_line, task_view
 
@@ -143,24 +143,21 @@ def _read_periodic(request: PageRequest) -> PageData:
     }
 
 
-_PERFORMANCE_RANGES = {
-    "1h": (3_600.0, 120.0, "1 hour"),
-    "24h": (86_400.0, 3_600.0, "24 hours"),
-    "7d": (604_800.0, 21_600.0, "7 days"),
-}
+_PERFORMANCE_RANGES = {each.name: each for each in RANGES[1:]}  # ten minutes say little about percentiles
 _MAX_PERFORMANCE_ROWS = 60
 _LATENCY_UNITS = (("ms", 0.001, 10.0), ("s", 1.0, 600.0), ("min", 60.0, math.inf))
 
 
 def _read_performance(request: PageRequest) -> PageData:
     store, name, task = request.app.store, request.values["range"], request.values["task"]
-    window, step, _ = _PERFORMANCE_RANGES[name]
+    _, _, window, step = _PERFORMANCE_RANGES[name]
     sample = store.finished_sample(window=window)
     flow = store.pulse(window=window, step=step).flow
     ended = sum(point.count for point in flow if point.event in {FlowEvent.DONE, FlowEvent.FAILED})
     rows = [row for row in performance_by_task(sample, ended * 60.0 / window) if task in {None, row.task_type}]
+    sample = [each for each in sample if task in {None, each.task_type}]
     steps, marks = steps_of(store.now(), window, step), read_marks(store, window)
-    latency = latency_over_time([each for each in sample if task in {None, each.task_type}], steps, step)
+    latency = latency_over_time(sample, steps, step)
     unit, size = next((unit, size) for unit, size, most in _LATENCY_UNITS if max(latency) < most)
     counts = tuple(round(each / size) for each in latency)
     series = Series("done", False, "Latency", (unit, unit), counts, "performance", {"range": name})  # noqa: FBT003
@@ -172,7 +169,7 @@ def _read_performance(request: PageRequest) -> PageData:
         "latency": {"steps": steps, "p95": latency},
         "marks": marks,
         "_more": max(0, len(rows) - _MAX_PERFORMANCE_ROWS),
-        "_ranges": [(each, label) for each, (*_, label) in _PERFORMANCE_RANGES.items()],
+        "_ranges": _PERFORMANCE_RANGES.values(),
         "_chart": stacked_chart(
             "chart-latency", f"Queue latency, 95th percentile in {unit}", [series], steps, step, marks=marks
         ),

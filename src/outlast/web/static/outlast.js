@@ -119,8 +119,6 @@
     helpButton.hidden = false;
     helpButton.addEventListener("click", () => help.showModal());
   }
-  const pages = ["overview", "failures", "dead_letters", "tasks", "periodic", "performance", "queues", "sources", "jobs", "waits", "health", "audit"];
-  const initials = "ofdtpeqsjwha";
   let going = false;
   function move(by) {
     const rows = all("[data-row]");
@@ -138,8 +136,7 @@
     if (typing || help?.open || event.ctrlKey || event.metaKey || event.altKey) return;
     if (going) {
       going = false;
-      const place = initials.indexOf(event.key);
-      if (place >= 0) one(`[data-badge="${pages[place]}"]`)?.closest("a").click();
+      one(`[data-key="${CSS.escape(event.key)}"]`)?.click();
       return;
     }
     const keys = {
