@@ -96,8 +96,7 @@ class TestQueues:
     def test_pause_and_resume(self, world):
         world.enqueue("mail", "to=me")
         assert world.run("queues", "pause", "mail", "later", "--new").stdout == (
-            "queue mail is paused: running tasks continue\n"
-            "queue later is paused: it has no tasks yet\n"
+            "queue mail is paused: running tasks continue\nqueue later is paused: it has no tasks yet\n"
         )
         world.drain()
         assert not (world.folder / "mailed").exists()

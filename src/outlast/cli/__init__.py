@@ -19,7 +19,7 @@ _HELP_LINES = {
     "periodic": "Pause and resume periodic tasks, or run them now.",
     "mark": "Mark events on the charts of the dashboard.",
     "queues": "List, pause and resume queues.",
-    "cooldowns": "Start and end the cooldowns of resources.",
+    "cooldowns": "Start and end the cooldowns of resources; outlast status lists them.",
     "breakers": "Open and close breakers in all processes.",
     "limits": "Show the limits that all workers share.",
     "sources": "List, add, enable and disable the sources that are polled.",
