@@ -68,7 +68,7 @@ def body_counter(header: str | None, limit: int) -> "BodyCounter":
         limit: Bytes that it may have once it is unpacked.
 
     Raises:
-        ContentError: If it is packed so that nobody can tell in pieces how long it is.
+        ContentError: If its size cannot be determined piece by piece, because of how it is compressed.
     """
     codings = content_codings(header)
     if len(codings) > 1 or not _NOT_STREAMABLE.isdisjoint(codings):

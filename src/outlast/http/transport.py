@@ -400,7 +400,7 @@ class RetryTransport(_Transport):
         max_body: Maximum size of a response, in bytes.
         raises: Whether to raise a response that is given up; otherwise it is returned.
         rate: Requests per time, such as ``"10/s"``; further ones wait for their turn.
-        per: What has a rate of its own: ``host``, ``url``, ``credential``, or a function of URL and headers.
+        per: What gets its own rate: ``host``, ``url``, ``credential``, or a function of URL and headers.
     """
 
     _default = "HTTPTransport"
@@ -441,7 +441,7 @@ class RetryTransport(_Transport):
 
 
 class _AdmitQuestion:
-    """A question to the cooldowns in a thread, which goes on if nobody waits for its answer any more."""
+    """A request for admission by the cooldowns, made in a thread that continues if the caller stops waiting."""
 
     def __init__(self, cooling: "CooldownTracker", scope: str) -> None:
         self._cooling, self._scope = cooling, scope
@@ -457,7 +457,7 @@ class _AdmitQuestion:
         return left
 
     def leave(self) -> None:
-        """Give a probe back that nobody makes."""
+        """Withdraw a probe that will not be made."""
         with self._lock:
             self._left_alone = True
             if self._admitted:

@@ -47,7 +47,7 @@ def client_retries(error: Exception) -> int:
 
 
 def warn_of_client_retries(name: str, error: Exception) -> None:
-    """Warn, once per library, that a client retries beneath a call of that name."""
+    """Warn, once per library, that a client makes its own retries inside a call of that name."""
     library = type(error).__module__.partition(".")[0]
     if library in _warned or not (made := client_retries(error)):
         return

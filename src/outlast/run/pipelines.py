@@ -238,7 +238,7 @@ class _PipelineRun:
 
     @contextmanager
     def counted(self) -> "Iterator[list[Any]]":
-        """Take up the failed attempts of a step, where somebody wants to know."""
+        """Collect the failed attempts of a step for the trace."""
         failed: list[Any] = []
         before = FAILED_ATTEMPTS.get()
         if self.trace is not None:

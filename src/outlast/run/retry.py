@@ -221,7 +221,7 @@ def check_policy(policy: object) -> RetryPolicy:
     """Return a policy.
 
     Raises:
-        ConfigError: If it is none.
+        ConfigError: If it is not a `RetryPolicy`.
     """
     if isinstance(policy, RetryPolicy):
         return policy
