@@ -25,13 +25,12 @@ run: $(VENV)/.ready-run ## the tour: see it work, on SQLite and loopback alone (
 	@$(BIN)/python -m examples.tour $(ARGS)
 
 # Lint runs in parallel with the tests, because most of it uses one core; its output is shown at the end. The tests are
-# collected once before they are distributed, so that all processes find the bytecode. A failed test runs a second time,
-# because machines are shared and many tests use processes, servers and browsers; the summary lists it as RERUN. Fix it.
+# collected once before they are distributed, so that all processes find the bytecode.
 test: system-packages $(VENV)/.ready-test ## all tests, lint, types and layer contracts
 	@tools/system-packages $(SYSTEM_PACKAGES)
 	@output=$$(mktemp); passed=0; $(MAKE) --no-print-directory lint >"$$output" 2>&1 & linting=$$!; \
 	$(BIN)/python -m pytest --collect-only -q >/dev/null || true; \
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --reruns 1 $(ARGS) || passed=$$?; \
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS) || passed=$$?; \
 	wait $$linting || passed=1; cat "$$output"; rm -f "$$output"; exit $$passed
 
 test-all: test ## the tests on every Python this machine has, 3.11 to 3.13

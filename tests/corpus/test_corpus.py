@@ -83,11 +83,11 @@ def test_the_page_of_real_errors_shows_what_is_said_about_them(world):
     page = (DOCS / "explanation" / "real-errors.md").read_text("utf-8")
     cases = {case.id: case for case in CASES}
 
-    def without_ports(text):
-        return re.sub(r"(?<=127\.0\.0\.1:)\d+|(?<=port )\d+", "0", text)
+    def without_numbers(text):  # a longer number leaves fewer characters for the details
+        return re.sub(r"(?<=127\.0\.0\.1:)\d+|(?<=/base/)\d+|(?<=port )\d+|(?<=Details: ).*", "0", text)
 
     said = [str(outlast.explain(cases[each].produce(world))) for each in EXPLAINED]
 
-    assert [without_ports(block[2].rstrip()) for block in FENCE.finditer(page)] == [
-        without_ports(each) for each in said
+    assert [without_numbers(block[2].rstrip()) for block in FENCE.finditer(page)] == [
+        without_numbers(each) for each in said
     ]

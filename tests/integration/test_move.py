@@ -21,13 +21,16 @@ from integration.moving_world import build, check_same, execute, here, poll, run
 from outlast.cli import cli
 from outlast.ports.rows import NewTask, Status, TaskFilter
 from outlast.ports.triage import ReplayState
-from outlast.stores.move.plan import COLUMN_EXPRESSIONS, DROPPED_COLUMNS, GENERATED_COLUMNS, MOVED_TABLES, NOT_MOVED
+from outlast.stores.move.plan import COLUMN_EXPRESSIONS, GENERATED_COLUMNS, MOVED_TABLES, NOT_MOVED
 from outlast.stores.move.row_copy import Column, select_lines
 from outlast.stores.postgres.store import PostgresStore
 from outlast.stores.sqlite.connection import now_ms
 from outlast.stores.sqlite.store import SqliteStore
 
 need_postgres()
+
+DROPPED_COLUMNS = {"task_flow": {"seen"}, "replays": {"forgiven"}}
+"""SQLite columns that PostgreSQL does not need."""
 
 
 def test_everything_is_the_same_there(here, there):  # noqa: F811  # fixtures

@@ -1,7 +1,7 @@
 """The counters of a queue, without I/O: deltas, totals, the status snapshot, and the check against the rows.
 
-A delta is written in the transaction of the change that it counts. Each failed attempt counts as exactly one event of
-`FAILURES`: a task that becomes a dead letter because its worker died is ``failed`` and not also ``lost``.
+A delta is written in the transaction of the change that it counts. Each failed attempt counts as exactly one event: a
+task that becomes a dead letter because its worker died is ``failed`` and not also ``lost``.
 """
 
 import json
@@ -18,8 +18,6 @@ T = TypeVar("T")
 
 OBSERVED = tuple(event for event in FlowEvent if event.startswith("would_"))
 """Decisions of programs in observe mode, which concern no task."""
-FAILURES = (FlowEvent.RETRIED, FlowEvent.DEFERRED, FlowEvent.LOST, FlowEvent.FAILED, *OBSERVED)
-"""Events that count as failures of a group."""
 DEAD_LETTER_CHANGE = {FlowEvent.FAILED: 1, FlowEvent.REPLAYED: -1, FlowEvent.DISCARDED: -1}
 """Change of the number of dead letters by event."""
 NO_NOTE = Note("", "", "unknown", "", "{}")

@@ -49,8 +49,5 @@ COLUMN_EXPRESSIONS = {
 }
 """By table: SQLite expressions for PostgreSQL columns that are not simply copied."""
 
-DROPPED_COLUMNS = {"task_flow": {"seen"}, "replays": {"forgiven"}}
-"""SQLite columns that PostgreSQL does not need."""
-
 GENERATED_COLUMNS = {"task_flow": {"id"}}
 """Columns that PostgreSQL generates."""
