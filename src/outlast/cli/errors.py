@@ -309,11 +309,9 @@ def _usage_error(error: click.UsageError, path: str = "outlast") -> click.ClickE
 def _command_hint(message: str, ctx: click.Context) -> str:
     """Return the command whose name is closest to one that does not exist; if none is close, those of the group."""
     names = ctx.command.list_commands(ctx) if isinstance(ctx.command, click.Group) else []
-    similar = difflib.get_close_matches(message.split("'")[1], names, n=1)
-    if similar:
+    if similar := difflib.get_close_matches(message.split("'")[1], names, n=1):
         return f"did you mean {ctx.command_path} {similar[0]}?"
-    choices = f"choose from: {', '.join(names)}; " if ctx.parent is not None else ""
-    return f"{choices}see {ctx.command_path} --help"
+    return f"choose from: {', '.join(names)}" if ctx.parent else f"see {ctx.command_path} --help"
 
 
 def _to_command_error(error: Exception) -> CommandError | None:
