@@ -175,9 +175,13 @@ def _operation_group(name: str, text: str, example: str) -> click.Group:
 cooldowns = _operation_group(
     "cooldowns", "Start and end the cooldowns of resources; outlast status lists them.", "end api.example.com"
 )
-periodic = _operation_group("periodic", "Pause and resume periodic tasks, or run them now.", "pause nightly")
+periodic = _operation_group(
+    "periodic", "Pause and resume periodic tasks, or run them now; the dashboard lists them.", "pause nightly"
+)
 mark = _operation_group("mark", "Mark events on the charts of the dashboard.", "deploy v1.2")
-breakers = _operation_group("breakers", "Open and close breakers in all processes.", "close api.example.com")
+breakers = _operation_group(
+    "breakers", "Open and close breakers in all processes; the dashboard lists them.", "close api.example.com"
+)
 
 
 def _parse_subject(text: str) -> str | None:
