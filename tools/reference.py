@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference that are made from the code: classification, api, events, json-api and settings.
+"""Write the pages of docs/reference that are generated from the code; the end of cli.md is one of them.
 
 tools/reference.py            write them
 tools/reference.py --check    write nothing; exit with 1 if a page on disk differs
@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from reference_api import NOTICE, api, attribute_doc
+from reference_cli import commands
 from reference_docstrings import first, item
 from reference_settings import events, settings
 
@@ -374,7 +375,7 @@ def spelled_schema(schema: dict[str, Any]) -> str:
 def made() -> dict[str, str]:
     """Return all pages by their paths below docs/reference."""
     written = {"classification.md": classification(), "events.md": events(), "json-api.md": json_api()}
-    return written | {"settings.md": settings()} | api()
+    return written | {"settings.md": settings(), "cli.md": commands()} | api()
 
 
 def main(arguments: list[str]) -> int:

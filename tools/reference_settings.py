@@ -93,7 +93,7 @@ def events() -> str:
         paragraph(
             "What happens, as values that a subscriber gets: `outlast.subscribe(function)` for all, or with the kinds "
             "of interest after it, such as `outlast.events.GaveUp`. It returns a function that ends it. A subscriber "
-            "that raises is logged, and nobody else notices. All are in `outlast.events`."
+            "that raises is logged, and does not affect others. All are in `outlast.events`."
         ),
     ]
     for name in outlast.events.__all__:

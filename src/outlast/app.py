@@ -212,7 +212,7 @@ class App:
         Tasks name it with ``resource=…``. A task that may not start yet is deferred; that uses no attempt.
 
         A name with ``*`` is a pattern, in which ``*`` stands for any characters: ``app.limit("*.example.com", …)``
-        gives each matching resource a limit of its own. If several match, the resource's own name wins, then the
+        gives each matching resource its own limit. If several match, the resource's own name wins, then the
         longest pattern, then the one that was added first.
 
         Args:

@@ -156,7 +156,7 @@ def test_the_names_for_health_stand_on_their_page():
 def test_the_checks_of_an_app_stand_on_their_page(tmp_path):
     app = outlast.App(f"sqlite:///{tmp_path}/x.db")
     checker = outlast.health.HealthChecker.for_app(app, loop=outlast.health.Heartbeat())
-    section = HEALTH.partition("\n## What is looked at\n")[2].partition("\n## ")[0]
+    section = HEALTH.partition("\n## What is checked\n")[2].partition("\n## ")[0]
 
     assert set(_names(section)) == {*checker.check().checks, "heartbeat"}
     app.close()

@@ -223,7 +223,7 @@ class Classifier:
     def classify(self, subject: BaseException | Evidence) -> Failure:
         """Return the failure of an error or a piece of evidence; never raises for either.
 
-        Its texts are read when somebody asks for them. The failure of an error whose own code raised something that is
+        Its texts are read on first use. The failure of an error whose own code raised something that is
         not an Exception is `unreadable`.
 
         Raises:
@@ -645,7 +645,7 @@ def classify(subject: BaseException | Evidence) -> Failure:
 def failure_of(error: BaseException) -> Failure:
     """Return the failure of an error, classified once on its way from the first ``except`` to the store.
 
-    Whoever lets a classified error go on leaves the failure on it with `attach_failure`.
+    Code that re-raises a classified error attaches the failure to it with `attach_failure`.
     """
     attached = safe_access.contained(None, getattr, error, "__outlast_failure__", None)
     if isinstance(attached, _AttachedFailure) and attached.classifier is _default:
@@ -654,12 +654,12 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def attach_failure(error: BaseException, failure: Failure) -> None:
-    """Leave the failure on an error that goes on, for `failure_of`; an error that takes no attribute is left alone."""
+    """Attach the failure to an error that is raised further, for `failure_of`, if the error takes attributes."""
     safe_access.contained(None, setattr, error, "__outlast_failure__", _AttachedFailure(_default, failure.settled()))
 
 
 class _AttachedFailure:
-    """A failure on its error, and the classifier it is from."""
+    """A failure that is attached to its error, and the classifier that made it."""
 
     __slots__ = ("classifier", "failure")
 
@@ -667,5 +667,5 @@ class _AttachedFailure:
         self.classifier, self.failure = classifier, failure
 
     def __reduce__(self) -> "tuple[type, tuple[()]]":
-        """Leave it behind when the error is pickled: another process has a classifier of its own."""
+        """Drop it when the error is pickled: another process has its own classifier."""
         return object, ()

@@ -301,18 +301,17 @@ def _usage_error(error: click.UsageError, path: str = "outlast") -> click.ClickE
         return error
     message = error.format_message().removesuffix(".")
     path = error.ctx.command_path if error.ctx is not None else path
-    similar = _similar_command(message, error.ctx)
-    if similar:
-        return _ClickUsageError(message, f"did you mean {path} {similar}?")
+    if message.startswith("No such command") and error.ctx is not None:
+        return _ClickUsageError(message, _command_hint(message, error.ctx))
     return _ClickUsageError(message, "" if _HINT_SEPARATOR in message else f"see {path} --help")
 
 
-def _similar_command(message: str, ctx: click.Context | None) -> str:
-    """Return the command whose name is closest to one that does not exist; empty if none is close."""
-    found = re.fullmatch(r"No such command '([^']+)'", message)
-    if found is None or ctx is None or not isinstance(ctx.command, click.Group):
-        return ""
-    return next(iter(difflib.get_close_matches(found[1], ctx.command.list_commands(ctx), n=1)), "")
+def _command_hint(message: str, ctx: click.Context) -> str:
+    """Return the command whose name is closest to one that does not exist; if none is close, those of the group."""
+    names = ctx.command.list_commands(ctx) if isinstance(ctx.command, click.Group) else []
+    if similar := difflib.get_close_matches(message.split("'")[1], names, n=1):
+        return f"did you mean {ctx.command_path} {similar[0]}?"
+    return f"choose from: {', '.join(names)}" if ctx.parent else f"see {ctx.command_path} --help"
 
 
 def _to_command_error(error: Exception) -> CommandError | None:

@@ -168,10 +168,16 @@ def _operation_group(name: str, text: str, example: str) -> click.Group:
     return add_operations(click.Group(name, help=help_text), name)
 
 
-cooldowns = _operation_group("cooldowns", "Start and end the cooldowns of resources.", "end api.example.com")
-periodic = _operation_group("periodic", "Pause and resume periodic tasks, or run them now.", "pause nightly")
+cooldowns = _operation_group(
+    "cooldowns", "Start and end the cooldowns of resources; outlast status lists them.", "end api.example.com"
+)
+periodic = _operation_group(
+    "periodic", "Pause and resume periodic tasks, or run them now; the dashboard lists them.", "pause nightly"
+)
 mark = _operation_group("mark", "Mark events on the charts of the dashboard.", "deploy v1.2")
-breakers = _operation_group("breakers", "Open and close breakers in all processes.", "close api.example.com")
+breakers = _operation_group(
+    "breakers", "Open and close breakers in all processes; the dashboard lists them.", "close api.example.com"
+)
 
 
 def _parse_subject(text: str) -> str | None:

@@ -45,7 +45,7 @@ class HTTPAdapter(_HTTPAdapter):
         max_body: Maximum size of a response, in bytes.
         raises: Whether to raise a response that is given up; otherwise it is returned.
         rate: Requests per time, such as ``"10/s"``; further ones wait for their turn.
-        per: What has a rate of its own: ``host``, ``url``, ``credential``, or a function of URL and headers.
+        per: What gets its own rate: ``host``, ``url``, ``credential``, or a function of URL and headers.
 
     Raises:
         ConfigError: If a setting cannot be used.

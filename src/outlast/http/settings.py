@@ -193,7 +193,7 @@ class Settings:
         raises: Whether to raise a response that is given up as an error of the library; otherwise it is returned.
         rate: Requests per time, such as ``"10/s"``, of this transport. Further ones wait for their turn, or raise
             `LocalRateLimitError` at once if the deadline of the policy is earlier. Each attempt counts.
-        per: What has a rate of its own: ``host``, ``url``, ``credential``, or a function of URL and headers.
+        per: What gets its own rate: ``host``, ``url``, ``credential``, or a function of URL and headers.
 
     Raises:
         ConfigError: If a setting is not valid.

@@ -371,7 +371,7 @@ class RetryTransport(_Transport):
         max_body: Maximum size of a response, in bytes.
         raises: Whether to raise a response that is given up; otherwise it is returned.
         rate: Requests per time, such as ``"10/s"``; further ones wait for their turn.
-        per: What has a rate of its own: ``host``, ``url``, ``credential``, or a function of URL and headers.
+        per: What gets its own rate: ``host``, ``url``, ``credential``, or a function of URL and headers.
     """
 
     _default = "HTTPTransport"

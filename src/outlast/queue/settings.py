@@ -19,8 +19,8 @@ class WorkerSettings(NamedTuple):
         heartbeat: Seconds between two heartbeats.
         crash_limit: How often a suspect may crash its process.
         grace: Seconds for running tasks to end when the worker stops.
-        keep_done: Seconds to keep finished tasks; None for ever.
-        keep_dead: Seconds to keep dead letters; None for ever.
+        keep_done: Seconds to keep finished tasks; None forever.
+        keep_dead: Seconds to keep dead letters; None forever.
         alert_age: Seconds after which a dead letter raises an alert; None for never.
         suspect_memory: Memory limit of a suspect in bytes, or up to 1 as a share of the machine's; None for no limit.
         suspect_timeout: Seconds for a suspect without a timeout; None for no limit.

@@ -51,7 +51,7 @@ _PATHS = {
     "slow": (f"200 after {_SLOW_SECONDS:g} seconds", [_FINE]),
     "prices": ("an HTML page; every third answer has another price", _PAGES),
     "feed.xml": ("an RSS feed with ETag and Last-Modified; POST a title to add an entry", []),
-    "catalog": ("the JSON ids 1 to 20; /catalog/7 is a record; 5, 10, 15, 20 answer 503 first, 13 answers 404", []),
+    "catalog": ('JSON ids, "1" to "20"; /catalog/7 is a record; 5, 10, 15, 20 answer 503 first, 13 answers 404', []),
 }
 
 

@@ -144,7 +144,7 @@ class WorkerLease:
             state=lambda: "running",
             on_lost=self._register_again,
         )
-        # Without an age of its own, which could differ from the App's: both would then alert in turns.
+        # Without an alert age, because it could differ from the App's, and both would send alerts.
         heartbeat.add_fleet_duties(
             crash_limit=settings.crash_limit, alert_age=None, check_suspects=self._check_suspects
         )

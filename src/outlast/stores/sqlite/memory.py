@@ -66,7 +66,7 @@ def _new_folder() -> Path:
 def _remove(database: SqliteDatabase, folder: Path, creator: int) -> None:
     """Remove the folder, unless this is a forked child of the process that created it."""
     if os.getpid() == creator:
-        database.close_unless_busy()  # a finalizer may run anywhere, in the midst of a fork too: it must not wait
+        database.close_unless_busy()  # a finalizer may run anywhere, also during a fork: it must not wait
         shutil.rmtree(folder, ignore_errors=True)
 
 
