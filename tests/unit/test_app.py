@@ -313,3 +313,13 @@ def test_on_change_must_be_a_function():
     with pytest.raises(ConfigError, match="on_change is 3; give a function that takes a Changed, or None"):
         app.monitor(on_change=3)
     app.close()
+
+
+@pytest.mark.parametrize("policy", ["patient", 3])
+def test_a_policy_that_is_not_one_is_refused_with_the_ways_to_get_one(policy):
+    name = policy if isinstance(policy, str) else "NAME"
+    way = rf"outlast\.preset\('etl'\), or a policy of outlast\.toml: outlast\.configure\(\)\.policies\['{name}'\]"
+    with pytest.raises(outlast.errors.ConfigError, match=way):
+        outlast.App("memory://", policy=policy)
+    with pytest.raises(outlast.errors.ConfigError, match=way):
+        outlast.App("memory://").task(policy=policy)(print)

@@ -209,7 +209,11 @@ def check_policy(policy: object, about: str = "") -> RetryPolicy:
     """
     if isinstance(policy, RetryPolicy):
         return policy
-    raise ConfigError(f"{about}policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')")
+    name = policy if isinstance(policy, str) else "NAME"
+    raise ConfigError(
+        f"{about}policy is {policy!r}; give a RetryPolicy, a preset such as outlast.preset('etl'), or a policy of "
+        f"outlast.toml: outlast.configure().policies[{name!r}]"
+    )
 
 
 def wrap(
