@@ -125,7 +125,6 @@ class App:
         self.dead_letters = DeadLetterBox(self.store)
         self.tasks = TaskReader(self.store)
         self.sources = SourceRegistry(self.store)
-        self.polled_profiles: set[str] = set()
         self.cooling = SharedCooldownTracker(self.store)
         targets = [notify] if isinstance(notify, str) or not isinstance(notify, Sequence) else list(notify)
         self.alert_targets = AlertTargets(
@@ -297,7 +296,7 @@ class App:
         """
         chosen = preset_profile(profile) if isinstance(profile, str) else profile
         self.sources.profiles[chosen.name] = chosen
-        self.polled_profiles.add(chosen.name)
+        self.sources.polled.add(chosen.name)
         for what, number in (("concurrency", concurrency), ("per_host", per_host)):
             value: object = number
             if type(value) is not int or number < 1:

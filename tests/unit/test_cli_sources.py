@@ -59,10 +59,10 @@ class TestAdd:
         assert "--name needs exactly one URL" in book.run("sources", "add", "a", "b", "--name", "x", code=2).stderr
 
     def test_the_profile_of_the_only_monitor_is_the_default(self, book):
-        (book.folder / "feeds.py").write_text(MONITORED, "utf-8")
-        assert book.run("sources", "add", FEED, "--app", "feeds:app").stderr == ""
+        (book.folder / "one_monitor.py").write_text(MONITORED, "utf-8")
+        assert book.run("sources", "add", FEED, "--app", "one_monitor:app").stderr == ""
         (book.folder / "urls.txt").write_text("https://two.example.com/feed\n", "utf-8")
-        assert book.run("sources", "import", "urls.txt", "--app", "feeds:app").stderr == ""
+        assert book.run("sources", "import", "urls.txt", "--app", "one_monitor:app").stderr == ""
 
         assert {source["profile"] for source in book.json("sources", "list")} == {"news"}
 

@@ -318,17 +318,17 @@ def _compare_import(app: "App", file: str, profile: str) -> "tuple[Sequence[Sour
 
 
 def _default_profile(app: "App") -> str:
-    return min(app.polled_profiles) if len(app.polled_profiles) == 1 else "feed"
+    return min(app.sources.polled) if len(app.sources.polled) == 1 else "feed"
 
 
 def _warn_unpolled_profile(app: "App", profile: str) -> None:
     """Warn about a profile whose sources may never be polled."""
-    known = app.polled_profiles or app.sources.profiles.keys()
+    known = app.sources.polled or app.sources.profiles.keys()
     if profile in known:
         return
     names = ", ".join(sorted(known))
     text = f"{profile!r} is not one of the profiles {names}; its sources are polled only by a monitor with it"
-    if app.polled_profiles:
+    if app.sources.polled:
         reference = click.get_current_context().params["reference"]
         text = f"no monitor of {reference} polls profile {profile}; it has: {names}"
     click.secho(text, fg="yellow", err=True)
