@@ -53,7 +53,10 @@ _NAME_HINTS = (
     ("database", "ur"),
     ("conn", "str"),
     ("application", "id"),
-    *(("code", word) for word in word_set("security recovery backup verification activation access device factor ? &")),
+    *(
+        ("code", word)
+        for word in word_set("security recovery backup verification activation access device factor 2fa mfa ? &")
+    ),
 )
 _RAREST = "$&~@{[|<>`=(/'_-QZXJKVWBGYFDHULMOPRNSICETA9876543210qzxjkvbwpgfymculdhrsniotae:."
 _AFTER_DASH = r"[_-][\w+/=.$-]{10}"
@@ -80,7 +83,10 @@ _TYPE = (
     r"(?:\s*\|\s*[\w.\[\]]{1,40}){0,3}(?:\s*=\s*(?!=)|(?=\s*(?:[,)\]};]|\\{1,8}[n\"]|\"[,}]|$)|\n))|\w+\.(?-i:[A-Z][A-Za-z]+)(?:\s*\|\s*\w+)?(?:\s*=\s*(?!=)|(?=[,)])))"
 )
 # Any other type, also of Rust or Kotlin: it is known by the text that it is given.
-_TYPE_OF_LITERAL = r"[&*]?(?:'\w+ )?(?:mut )?[A-Za-z_][\w.]*(?:[<\[][^\n=]{1,60}[>\]])?[?!]?\s*=\s*(?=[bruf]?\\*['\"][^'\"])"
+_TYPE_OF_LITERAL = (
+    r"(?:&(?:'\w+ )?(?:mut )?[a-z]\w*\s*=\s*|"
+    r"(?-i:[A-Z])[\w.]*(?:[<\[][^\n=]{1,60}[>\]])?[?!]?\s*=\s*(?=(?:\w+\()?b?\\*['\"][^'\"]))"
+)
 _ABOUT_IT = (
     r"(?:(?:is|was|are|has|have|must|should|cannot|can't|can|could|may|might|does|did|do|not|no|too|the|an?|this|these|that|it|your|you|"
     r"please|set|see|use|check|required|missing|invalid|expired|incorrect|wrong|unknown|malformed|empty|revoked|denied|forbidden|"
@@ -96,9 +102,11 @@ _ERROR_NAME = (
     r"(?:Invalid|Expired|Missing|Unexpected|Bad|Unknown|Malformed|No|Illegal|Unsupported|Incorrect|Wrong|Revoked)[A-Z]"
 )
 # Blanks and line breaks before a value, types of YAML, and those that PHP shows.
-_BEFORE_VALUE = rf"(?:\*\*)?[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=\S)|string\(\d{{1,9}}\) )?"
+_BEFORE_VALUE = rf"(?:\*\*)?[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=[^\s=])|string\(\d{{1,9}}\) )?"
 # What messages say about an option: --password is required.
-_ABOUT_OPTION = rf"(?:is|are|was|has|must|requires?|required|needs?|expects?|cannot|can't|and|or|not|without|may|should){_END}"
+_ABOUT_OPTION = (
+    rf"(?:is|are|was|has|must|requires?|required|needs?|expects?|cannot|can't|and|or|not|without|may|should){_END}"
+)
 _CODE = r"(?:(?:await|new|not|yield)\s+)?([A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)*)([(\[]?)"
 _CODE_ROOTS = word_set(
     "self cls this settings config cfg conf os env environ args options opts request app ctx context kwargs"

@@ -207,7 +207,7 @@ SHAPES = (
     ("net use", r"\bnet use(?:r [^\s/]+| \S+) (?=[^\s/*]\S* /)"),
     ("securestring ", r"\bconvertto-securestring (?:-string )?(?=\\*['\"])"),
     ("user.info", r"\bauth\.user\.info['\"]?\s*[:=]\s*(?=\S)"),
-    ("pass ", r"(?-i:(?:^|[\s'\"])(?:-*>+|C:) PASS )(?=\S)"),
+    ("pass ", r"(?-i:(?:^|[\s'\"=])(?:-*>+|C:) PASS )(?=\S)"),
     ("htpasswd", r"\bhtpasswd [^\n]{0,100}?-\w*b\w* [^\s|]+ \S+ (?=\S)"),
     ("-a", rf"\b(?:redis-cli|https?|xh)\b[^\n]{{0,300}}?[\s'\"]-a{_BETWEEN}+(?=[^\s'\"])"),
     ("ldap", rf"\bldap[a-z]{{1,20}}\b[^\n]{{0,300}}?[\s'\"]-w{_BETWEEN}*(?=[^\s'\"])"),
