@@ -18,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["MASK", "MESSAGE_LIMIT", "Redactor", "redact", "safe_text"]
-
 MASK = "***"
 MESSAGE_LIMIT = 4096
 """Characters of an error text that are kept."""

@@ -137,7 +137,7 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
         Category.API_TEMPORARY,
         "Unavailable NotAvailable Overloaded ServerError BadGateway Busy Maintenance Temporar Transient TryAgain Retr Down NoResponders Leader",
         "(?<!Permanently)Unavailable|NotAvailable(?:Error|Exception)?$|Overloaded|"
-        "NoResponders|NotLeader|LeaderChanged|(?:Server|Service|Node|Cluster|Broker|Vault)Down|(?<!By)(?<!SQL)ServerError|BadGateway|[a-z]Busy(?:Error|Exception)?$|UnderMaintenance|(?<!Non)(?<!Not)(?:Temporar(?:y(?!Dir|File|Table)|ily)|Transient)|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
+        "NoResponders|NotLeader|LeaderChanged|(?:Server|Service|Node|Cluster|Broker|Vault)Down|(?<!By)(?<!SQL)ServerError|BadGateway|(?:Broker|Channel|Device|Producer|Queue|Resource|Server|Service)Busy|UnderMaintenance|(?<!Non)(?<!Not)(?:Temporar(?:y(?!Dir|File|Table)|ily)|Transient)|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
     ),
     (
         Category.NETWORK,
