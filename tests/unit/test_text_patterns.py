@@ -457,7 +457,10 @@ STATUSES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ),
     (
         ("503 Service Unavailable", "429 too many requests"),
-        ("404 pages", "port 5030 not found", "v4.404 not found", "row 429: too many columns"),
+        (
+            *("404 pages", "port 5030 not found", "v4.404 not found", "row 429: too many columns"),
+            *("Order 503 not found", "Invoice 429: too many line items"),
+        ),
     ),
     (("404", " 503 "), ("404 x", "4040", "303")),
 ]

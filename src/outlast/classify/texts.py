@@ -176,10 +176,11 @@ STATUS_PATTERNS: dict[str, str] = {
     r"(?=\s*(?:\Z|[.,;:!)\]'\"]|\b(?:from|for|when|while|on|at|status|response|error)\b))",
     # 503 Service Unavailable, 404 not found, 429 too many
     "error bad unauthori required forbidden found allowed acceptable request conflict gone precondition payload unsupported unprocessable locked early many "
-    "internal implemented service gateway version": r"(?<![\w./:-])(?<!row )(?<!line )(?<!record )(?<!column )(?P<phrased>[45]\d\d)\b[ :,-]{1,3}(?:client error|server error|bad (?:request|gateway)|unauthori[sz]ed|payment required|"
-    r"forbidden|not found|method not allowed|not acceptable|request time-?out|conflict|gone|precondition failed|payload too large|"
-    r"unsupported media type|unprocessable|locked|too early|too many|internal server|not implemented|service (?:temporarily )?unavailable|"
-    r"gateway time-?out|http version)",
+    "internal implemented service gateway version": r"(?<![\w./:-])(?<!row )(?<!line )(?<!record )(?<!column )"
+    r"(?:(?=4\d\d[ :,-]{1,3}(?:client error|bad request|unauthori[sz]ed|payment required|forbidden|not found|method not allowed|not acceptable|"
+    r"request time-?out|conflict|gone|precondition failed|payload too large|unsupported media type|unprocessable|locked|too early|too many (?:requests|attempts|calls)))|"
+    r"(?=5\d\d[ :,-]{1,3}(?:server error|bad gateway|internal server|not implemented|service (?:temporarily )?unavailable|gateway time-?out|http version)))"
+    r"(?P<phrased>[45]\d\d)",
     # the status alone, or in brackets of its own
     "4 5": r"\A\s*(?P<alone>[45]\d\d)\s*\Z",
 }
