@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-__all__ = ["CONFIG_FILE", "CONFIG_VARIABLE", "NOTIFY_VARIABLE", "Config", "configure", "load_config"]
-
 CONFIG_FILE = "outlast.toml"
 CONFIG_VARIABLE = "OUTLAST_CONFIG"
 NOTIFY_VARIABLE = "OUTLAST_NOTIFY"

@@ -18,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["MASK", "MESSAGE_LIMIT", "Redactor", "redact", "safe_text"]
-
 MASK = "***"
 MESSAGE_LIMIT = 4096
 """Characters of an error text that are kept."""
@@ -37,7 +35,7 @@ _NAMED_VALUE = (
     r"(?<![\w.-])((?:[\w.]|-(?!>))++)((?:\\*['\"`]|%5D|\]|</\w{1,9}>|\*\*|\[[\d;]{1,9}m){0,9}+)"
     rf"({_BLANKS}(?:[:!?|+.]{{0,2}}=[=>~]{{0,2}}|:(?!:|//)|::(?=[ \t])|[：＝→⇒]|->|<-(?=\s*+\\*['\"])|\)?[ \t]*(?:\|\||\?\?|\?:)(?=\s*+\\*['\"`][^\s'\"`]{{6}})|;s:\d{{1,9}}:(?=\\*\"))|"
     r"\s*+,(?:\s*+(?:default|fallback)=)?(?=\s*+\\*b?['\"])|"
-    rf"[\[(<{{|](?={_RANDOM})|(?:[ \t]++|(?<!\\)\\{{1,8}}t){{1,9}}+(?:(?=\\*['\"`])|(?:(?:is|was)[ \t]?:?|(?-i:IN|I?LIKE))[ \t]|(?={_RANDOM})))"
+    rf"[ \t]?[\[(<{{|][ \t]?(?={_RANDOM})|(?:[ \t]++|(?<!\\)\\{{1,8}}t){{1,9}}+(?:(?=\\*['\"`])|(?:(?:is|was)[ \t]?:?|(?-i:IN|I?LIKE))[ \t]|(?={_RANDOM})))"
 )
 # Not the next name of a JSON object, and not the placeholder in a usage text: [--token TOKEN].
 _OPTION = (
@@ -53,7 +51,10 @@ _NAME_HINTS = (
     ("database", "ur"),
     ("conn", "str"),
     ("application", "id"),
-    *(("code", word) for word in word_set("security recovery backup verification activation access device factor ? &")),
+    *(
+        ("code", word)
+        for word in word_set("security recovery backup verification activation access device factor 2fa mfa ? &")
+    ),
 )
 _RAREST = "$&~@{[|<>`=(/'_-QZXJKVWBGYFDHULMOPRNSICETA9876543210qzxjkvbwpgfymculdhrsniotae:."
 _AFTER_DASH = r"[_-][\w+/=.$-]{10}"
@@ -79,6 +80,11 @@ _TYPE = (
     r"type|literal|annotated|final|classvar|secretstr|secretbytes|text|varchar|character varying|uuid|jsonb?)(?>\[[^\n]{0,80}?\])?"
     r"(?:\s*\|\s*[\w.\[\]]{1,40}){0,3}(?:\s*=\s*(?!=)|(?=\s*(?:[,)\]};]|\\{1,8}[n\"]|\"[,}]|$)|\n))|\w+\.(?-i:[A-Z][A-Za-z]+)(?:\s*\|\s*\w+)?(?:\s*=\s*(?!=)|(?=[,)])))"
 )
+# Any other type, also of Rust or Kotlin: it is known by the text that it is given.
+_TYPE_OF_LITERAL = (
+    r"(?:&(?:'\w+ )?(?:mut )?[a-z]\w*\s*=\s*|"
+    r"(?-i:[A-Z])[\w.]*(?:[<\[][^\n=]{1,60}[>\]])?[?!]?\s*=\s*(?=(?:\w+\()?b?\\*['\"][^'\"]))"
+)
 _ABOUT_IT = (
     r"(?:(?:is|was|are|has|have|must|should|cannot|can't|can|could|may|might|does|did|do|not|no|too|the|an?|this|these|that|it|your|you|"
     r"please|set|see|use|check|required|missing|invalid|expired|incorrect|wrong|unknown|malformed|empty|revoked|denied|forbidden|"
@@ -94,7 +100,11 @@ _ERROR_NAME = (
     r"(?:Invalid|Expired|Missing|Unexpected|Bad|Unknown|Malformed|No|Illegal|Unsupported|Incorrect|Wrong|Revoked)[A-Z]"
 )
 # Blanks and line breaks before a value, types of YAML, and those that PHP shows.
-_BEFORE_VALUE = rf"(?:\*\*)?[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=\S)|string\(\d{{1,9}}\) )?"
+_BEFORE_VALUE = rf"(?:\*\*)?[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=[^\s=])|string\(\d{{1,9}}\) )?"
+# What messages say about an option: --password is required.
+_ABOUT_OPTION = (
+    rf"(?:is|are|was|has|must|requires?|required|needs?|expects?|cannot|can't|and|or|not|without|may|should){_END}"
+)
 _CODE = r"(?:(?:await|new|not|yield)\s+)?([A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)*)([(\[]?)"
 _CODE_ROOTS = word_set(
     "self cls this settings config cfg conf os env environ args options opts request app ctx context kwargs"
@@ -268,7 +278,7 @@ def _full_name(text: str, found: "re.Match[str]") -> str:
     elif text[start - 1 : start] == "%":
         name = name[2:]
     if name.lower() in _TWO_WORDS and (
-        words := compiled(r"[^\W\d_]+ (?:key |de )?$", re.IGNORECASE).search(text, max(start - 40, 0), start)
+        words := compiled(r"(?:[^\W\d_]+|[2m]fa) (?:key |de )?$", re.IGNORECASE).search(text, max(start - 40, 0), start)
     ):
         name = words[0] + name
     return name
@@ -309,13 +319,14 @@ def _secret_start(text: str, found: "re.Match[str]", name: str, *, is_labelled: 
         and not _is_random_key(text, found, name, start)
     ):
         return None
-    if separator == ":" and (type_name := compiled(_TYPE, _FLAGS).match(text, start)):
+    if separator == ":" and (type_name := compiled(rf"{_TYPE}|{_TYPE_OF_LITERAL}", _FLAGS).match(text, start)):
         start = type_name.end()
         if text[start - 1] not in "= ":
             return None
     is_kept = (
         compiled(rf"{_HARMLESS}|{_END_OF_TEXT}", _FLAGS).match(text, start)
         or compiled(rf"\[?{_REMARK}(?:, {_REMARK})*", _FLAGS).match(text, start)
+        or (found[1].startswith("-") and not separator and compiled(_ABOUT_OPTION, _FLAGS).match(text, start))
         or _is_code(text, start, name)
         or (separator == ":" and _is_prose(text, found, start))
         or ((is_verb or separator == "->") and not compiled(r"\\*['\"`]|(?=\S*\d)\S{6}").match(text, start))

@@ -40,12 +40,12 @@ _LOCKED_BY = (
 _PAIRS = frozenset(
     ["session id", "connection string", "conn string", "conn str", "database url", "database uri", "db url", "db uri", "webhook url",
      "pass phrase", "pass word", "pass code", "security code", "recovery code", "verification code", "backup code", "activation code",
-     "access code", "device code", "factor code", "twofactor code", "recovery codes", "backup codes", "seed phrase", "recovery phrase",
+     "access code", "device code", "fa code", "mfa code", "otp code", "factor code", "twofactor code", "recovery codes", "backup codes", "seed phrase", "recovery phrase",
      "code verifier", "oauth verifier", "saml response", "saml request", "connect sid", "kata sandi", "mat khau", "كلمة السر", "كلمة المرور"]
 )  # fmt: skip
 # A name that ends with one of these describes a secret and is not one: token_type, password_changed_at.
 _ABOUT = word_set(
-    "age alg algorithm at audience backend bucket budget class count counter dir directory domain email enabled endpoint error "
+    "age alg algorithm at audience backend bucket budget change changed class count counter dir directory domain email enabled endpoint error "
     "errors exception expiration expired expires expiry field file filename format generator handler in issuer "
     "length level lifetime limit manager max method middleware min mode module name names path pattern policy position "
     "provider rate re regex required scope scopes server service size status stdin store strategy timeout ttl type types "
@@ -73,7 +73,7 @@ def _is_secret(name: str, *, is_number: bool) -> bool:
     pairs = tuple(pairwise(words))
     if any(f"{first} {second}" in _PAIRS for first, second in pairs):
         return True
-    if words[-1] in _ABOUT:
+    if words[-1] in _ABOUT or (is_number and words[-1] == "id"):
         return False
     if any(second in {"key", "keys"} and compiled(_LOCKED_BY).fullmatch(first) for first, second in pairs):
         return True

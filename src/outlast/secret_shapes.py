@@ -199,10 +199,15 @@ SHAPES = (
     ("/bot", r"/bot\d{5,}:(?P<secret>[\w-]{20,})"),
     # options of commands that have a password in a single letter: mysql -pS, sshpass -p S, redis-cli -a S, -u user:password
     ("-p",
-        (r"\b(?:(?:mysql|mariadb|mongo|mycli|7z|cqlsh|sshpass|psexec|rabbitmqadmin|twine)[\w-]{0,20}|"
+        (r"\b(?:(?:mysql|mariadb|mongo|mycli|7z|rar|unrar|cqlsh|sshpass|psexec|rabbitmqadmin|twine)[\w-]{0,20}|"
         rf"(?:docker|podman|helm|az|oc)\b[^\n]{{0,40}}?\blogin)\b[^\n]{{0,300}}?[\s'\"](?-i:-p){_BETWEEN}*(?=[^\s'\"])")),
     ("-p", rf"\b(?:zip|unzip|sqlcmd|bcp|isql)\b[^\n]{{0,300}}?[\s'\"](?-i:-P){_BETWEEN}*(?=[^\s'\"])"),
     ("ssh-keygen", r"\bssh-keygen\b[^\n]{0,300}?[\s'\"](?-i:-N)(?:['\"],)?\s+(?!\\*['\"]\\*['\"])(?=\S)"),
+    ("openssl ", r"\bopenssl \w[^\n]{0,200}? (?-i:-k) (?=\S)"),
+    ("net use", r"\bnet use(?:r [^\s/]+| \S+) (?=[^\s/*]\S* /)"),
+    ("securestring ", r"\bconvertto-securestring (?:-string )?(?=\\*['\"])"),
+    ("user.info", r"\bauth\.user\.info['\"]?\s*[:=]\s*(?=\S)"),
+    ("pass ", r"(?-i:(?:^|[\s'\"=])(?:-*>+|C:) PASS )(?=\S)"),
     ("htpasswd", r"\bhtpasswd [^\n]{0,100}?-\w*b\w* [^\s|]+ \S+ (?=\S)"),
     ("-a", rf"\b(?:redis-cli|https?|xh)\b[^\n]{{0,300}}?[\s'\"]-a{_BETWEEN}+(?=[^\s'\"])"),
     ("ldap", rf"\bldap[a-z]{{1,20}}\b[^\n]{{0,300}}?[\s'\"]-w{_BETWEEN}*(?=[^\s'\"])"),
@@ -210,7 +215,7 @@ SHAPES = (
         rf"(?<![\w-])(?:-u|--user|--proxy-user)(?:{_BETWEEN}+|(?=[\w\\]{{1,64}}[:%]\w))(?=[^\s:'\"]{{0,64}}[:%])(?!\d+:\d+(?!\w))"),
     ("echo |printf ",
         (r"\b(?:echo|printf)\s+(?:-n\s+)?(?:\\*['\"]?%s(?:\\+n)?\\*['\"]?\s+)?+(?!\\*['\"]?\$)(?P<secret>[^|\n]{1,200}?)\s*\|"
-        r"[^|\n]{0,200}?(?:password-stdin|pass(?:phrase|word)?-fd|with-token|\bsudo -S|\bchpasswd|\bpasswd)")),
+        r"[^|\n]{0,200}?(?:password-stdin|pass(?:phrase|word)?-fd|with-token|\bsudo -S|\bchpasswd|\bpasswd|\bkinit)")),
     # rows and values that databases show with an error
     ("[parameters:", rf"\[parameters: (?P<secret>.+?)(?:\](?={_LINE_BREAK}|\s*$|\s*\()|$)"),
     ("failing row contains (",
@@ -236,7 +241,7 @@ SHAPES = (
     ("or '|or \"|or \\|else '|else \"|else \\",
         r"(?<![\w.-])(?P<names>[\w.-]{1,100})\s{0,9}=(?!=)[^\n=]{1,200}?[\s)](?:or|else)\s{1,9}(?=\\*['\"])"),
     # calls with a secret among their arguments
-    ("auth(", r"(?:basic|digest|ntlm)auth\(\s*\\*(?:'[^'\n]*'|\"[^\"\n]*\"),\s*(?=\\*['\"])"),
+    ("auth(|credential(", r"(?:(?:basic|digest|ntlm)auth|(?:ps|network)credential)\(\s*\\*(?:'[^'\n]*'|\"[^\"\n]*\"),\s*(?=\\*['\"])"),
     (".login(",
         r"\.login\((?:\\*b?(?:'[^'\n]{1,100}'|\"[^\"\n]{1,100}\")|(?:[\w.]{0,40}[._])?(?:user|username|email)),\s*(?=\\*b?['\"])"),
     ("set_password(", r"set_password\((?:[^(),\n]{0,100},\s*){0,2}(?=\\*['\"])"),

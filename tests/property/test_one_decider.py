@@ -25,9 +25,6 @@ from outlast.decide.breaker import BreakerSettings
 from outlast.decide.decision import AlertKind, Decision, DecisionReason, DecisionState, Place, Retry, decide
 from outlast.decide.policy import verdict_on
 from outlast.decide.source_health import Profile, SourceHealth
-from outlast.engines.celery.attempt import _decide_attempt
-from outlast.engines.celery.engine import CeleryTaskRules
-from outlast.engines.celery.message_codec import MessageAttempt
 from outlast.errors import AbortJob, ConfigError, SkipTarget
 from outlast.http import AsyncRetryTransport, RetryTransport
 from outlast.jobs.context import RunFacts
@@ -36,7 +33,7 @@ from outlast.observe.alert_delivery import HINT_LIMIT, ChannelQueue, send_queues
 from outlast.ports.external_attempts import AttemptState
 from outlast.ports.rows import Claimed, DeadLetterFilter, Kind, Settlement, Status
 from outlast.ports.source_rows import Alert, Source
-from outlast.queue.settlement import dead_letter_reason, settle_failure
+from outlast.queue.settlement import dead_letter_reason, decide_task, settle_failure, task_state
 from outlast.queue.task_failure import task_failure_of
 from outlast.record.bus import subscribe
 from outlast.record.events import GaveUp, Observed
@@ -376,7 +373,7 @@ def drive_task(scenario):
 
 def drive_celery(scenario):
     """Ask for the decision that the Celery engine records, for one failed attempt after the other."""
-    rules, steps, now = CeleryTaskRules("work", scenario.policy, None), [], 0.0
+    steps, now = [], 0.0
     with fake_clock(WALL_TIME, chance=scenario.chance):
         for attempt, fault in enumerate(scenario.faults, 1):
             now += fault.seconds
@@ -385,9 +382,8 @@ def drive_celery(scenario):
                 "work", Status.RUNNING, attempt - 1, 1, expires_in, scenario.deferred_for, scenario.canary
             )
             failure = task_failure_of(fault.error(), scenario.policy)
-            decision = _decide_attempt(
-                rules, MessageAttempt(1, attempt, 1), failure, row, celery_retries=scenario.exhausted
-            )
+            facts = task_state(failure.wanted, row, attempt=attempt, wait=failure.wait, exhausted=scenario.exhausted)
+            decision = decide_task(failure.failure, scenario.policy, facts)
             steps.append(step_of(decision))
             if not isinstance(decision, Retry):
                 break

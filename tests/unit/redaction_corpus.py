@@ -239,6 +239,11 @@ SHAPES = [
     "sqlcmd -S db -U sa -P {} -Q x", "plink -pw {} host", "smbclient //host/share -U bob%{}", "7z x -p{} out.7z", "vault login --token {}", "helm install x --set auth.password={}",
     "aws configure set aws_secret_access_key {}", "kubectl create secret generic x --from-literal=password={}", "redis-server --requirepass {}", "http -a bob:{} example.com",
     "['tool', '--api-key', '{}']", "PGPASSWORD={} psql -h db", "mongo -u app -p {} db",
+    "openssl enc -aes-256-cbc -k {} -in f", "unrar x -p{} f.rar", "net use \\\\srv\\share {} /user:bob", "net user bob {} /add", "echo {} | kinit bob",
+    'ConvertTo-SecureString "{}" -AsPlainText -Force', "new NetworkCredential('bob', '{}')", "C: PASS {}", "ftp --> PASS {}",
+    # declarations with a type
+    'let token: &str = "{}";', "let token: &'static str = \"{}\";", 'val token: String? = "{}"', 'api_key: Option<String> = Some("{}")',
+    "basic.auth.user.info=bob:{}", "schema.registry.basic.auth.user.info: bob:{}", "2FA code: {}", "MFA code={}",
     # invisible characters
     "pass\u200bword={}", "pass\u00adword: {}", "\x1b[31mpassword\x1b[0m={}", "pass\x1b[1mword={}", "to\u2060ken: {}", "\ufeffpassword={}", "\\u001b[31mtoken\\u001b[0m={}",
     "a\u200bpi_key = '{}'",
@@ -285,6 +290,9 @@ RANDOM_SHAPES = [
     "passwd({}), host(x)",
     "token<{}>",
     "token|{}|next",
+    "| password | {} |",
+    "api_token ({}) is invalid",
+    "Token [{}] rejected",
     "password\t{}",
 ]
 """Shapes where nothing but a blank is between a name and a value."""

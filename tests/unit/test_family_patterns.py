@@ -451,7 +451,7 @@ TEXTS: dict[str, list[tuple[str, str]]] = {
             "available formats | the url is supported | format 5 downloaded",
         ),
     ],
-    "quota._SHORT": [
+    "quota.SHORT": [
         (
             "limit of 20 requests per minute | 500 rpm | requestspersecond | please try again in 20s",
             "the monthly quota of developer hours | limit of 1000 requests per day | you have used all credits",

@@ -56,6 +56,8 @@ class Response:
         ({"retriable": False}, "unknown", False, None),
         ({"should_retry": True, "status_code": 409}, "invalid_parameters", True, None),
         ({"retryable": False, "status_code": 503}, "api_temporary", False, None),
+        ({"non_retryable": True, "status_code": 503}, "api_temporary", False, None),
+        ({"non_retryable": False, "status_code": 503}, "api_temporary", True, None),
     ],
 )
 def test_telling_attributes(attributes, category, retryable, retry_after):
@@ -621,3 +623,17 @@ def test_refused_recipients_are_as_bad_as_the_worst_of_them(replies, category):
 )
 def test_codes_of_aws_in_the_texts_of_other_libraries(text, category):
     assert classify(OSError(text)).category == category
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "category"),
+    [
+        ("InterfaceError", ("IM002", "[IM002] [unixODBC][Driver Manager]Data source name not found"), "configuration"),
+        ("ProducerBusy", ("Pulsar error: 7",), "api_temporary"),
+        ("ResourceBusyError", ("",), "api_temporary"),
+        ("BusyboxError", ("",), "unknown"),
+        ("ConnectionLoss", ("",), "network"),
+    ],
+)
+def test_a_class_of_an_unknown_library(name, args, category):
+    assert classify(type(name, (Exception,), {"__module__": "acme"})(*args)).category == category

@@ -26,7 +26,12 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             ("Invalid API key", "auth token expired", "The password you entered is not correct"),
-            ("invalid passwordless option", "invalid token at line 3", "password length is 12"),
+            (
+                "invalid passwordless option",
+                "invalid token at line 3",
+                "(invalid token): line 1",
+                "password length is 12",
+            ),
         ),
         (
             ("Host key is not trusted for host h", 'no pg_hba.conf entry for host "h"', "JWT expired"),
@@ -92,7 +97,7 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("a read-only database user", "unable to open the door", "the database file is open"),
         ),
         (
-            ("Module 'foo' not found", "command not found"),
+            ("Module 'foo' not found", "command not found", "No module named 'x'", "Data source name not found"),
             ("the library opened", "driver's licence 7 expired", "page 5 of the plugin list"),
         ),
         (
@@ -124,7 +129,12 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
     C.NOT_FOUND: [
         (
             ("Repository 'a/b' not found", "GetMetadataError('path', LookupError('not_found', None))"),
-            ("Start tag expected, '<' not found", "Parquet magic bytes not found in footer", "command not found"),
+            (
+                "Domain name not found",
+                "Start tag expected, '<' not found",
+                "Parquet magic bytes not found in footer",
+                "command not found",
+            ),
         ),
         (
             ("The bucket does not exist", "This item is no longer available"),
@@ -229,7 +239,7 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ],
     C.DATA: [
         (
-            ("Invalid JSON in line 4", "corrupted data"),
+            ("Invalid JSON in line 4", "corrupted data", "response is not valid JSON"),
             ("valid json", "invalid database name", "unexpected responses of users"),
         ),
         (
@@ -260,8 +270,8 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("throttling is disabled", "throttling settings", "many requests"),
         ),
         (
-            ("SlowDown", "request limit exceeded"),
-            ("a slowdowntime", "speed limit exceeded", "the bot slowed down"),
+            ("SlowDown", "request limit exceeded", "Calls per second limit exceeded"),
+            ("5 calls per second", "a slowdowntime", "speed limit exceeded", "the bot slowed down"),
         ),
         (("レート制限", "リクエストが多すぎます"), ("レートを確認", "リクエストを送信", "アクセスが拒否")),
     ],
@@ -290,7 +300,7 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ],
     C.SYSTEM: [
         (
-            ("No space left on device", "out of memory"),
+            ("No space left on device", "out of memory", "java.lang.OutOfMemoryError: Java heap space"),
             ("no space between words", "disk full check passed", "many open files"),
         ),
         (
@@ -305,11 +315,11 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("Temporary failure in name resolution", "this is not a temporary error", "the service is available"),
         ),
         (
-            ("Internal Server Error", "Server error: try later"),
+            ("Internal Server Error", "Server error: try later", "The server encountered an internal error"),
             ("Microsoft SQL Server error 208", "Report Server Error log", "unknown server error policy 'ignore'"),
         ),
         (
-            ("502 Bad Gateway", "The model is overloaded"),
+            ("502 Bad Gateway", "The model is overloaded", "backend fetch failed", "not supported in state standby"),
             ("no matching overloaded function", "overloaded method f", "the gateway is bad"),
         ),
         (
@@ -336,8 +346,19 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("the maximum was exceeded", "no seats available", "5 nodes available"),
         ),
         (
-            ("The server is busy", "a temporary problem"),
-            ("the line is busy", "a temporary table", "it is not a temporary problem"),
+            (
+                *("The server is busy", "a temporary problem", "The server is currently unable to handle the request"),
+                *("Model m is currently loading", "the node is still starting up"),
+            ),
+            (
+                *(
+                    "the line is busy",
+                    "a temporary table",
+                    "it is not a temporary problem",
+                    "unable to handle type int",
+                ),
+                *("currently loading 5 rows", "loading the file failed"),
+            ),
         ),
         (
             ("メンテナンス中です", "サーバーエラー"),
@@ -346,8 +367,8 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ],
     C.NETWORK: [
         (
-            ("The operation timed out", "Login timeout expired", "Timeout was reached"),
-            ("session timeout expired", "the timeout is 5", "timeout=30"),
+            ("The operation timed out", "Login timeout expired", "Timeout was reached", "aborted due to timeout"),
+            ("session timeout expired", "the timeout is 5", "timeout=30", "invalid due to timeout setting"),
         ),
         (
             ("read timeout", "Request timeout"),
@@ -386,8 +407,15 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ("econnresets", "err_invalid_arg", "epipes"),
         ),
         (
-            ("could not connect to server", "Broken pipe", "Lost connection to MySQL server", "Client disconnected"),
-            ("could not connectedly", "a pipe", "client disconnected: false is not a bool"),
+            (
+                *("could not connect to server", "Broken pipe", "Lost connection to MySQL server"),
+                *("Client disconnected", "Can't contact LDAP server", "Could not reach host db.internal"),
+                "terminating connection due to administrator command",
+            ),
+            (
+                *("could not connectedly", "a pipe", "client disconnected: false is not a bool"),
+                *("could not reach consensus", "cannot contact the owner of the database"),
+            ),
         ),
         (
             ("Network is unreachable", "MySQL server has gone away"),
@@ -402,7 +430,7 @@ PHRASES: dict[C, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
             ),
         ),
         (
-            ("Host not found", "DNS lookup failed"),
+            ("Host not found", "DNS lookup failed", "Domain name not found"),
             ("Email address not found", "the name was not found", "an unknown hostel"),
         ),
         (
@@ -429,7 +457,10 @@ STATUSES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ),
     (
         ("503 Service Unavailable", "429 too many requests"),
-        ("404 pages", "port 5030 not found", "v4.404 not found", "row 429: too many columns"),
+        (
+            *("404 pages", "port 5030 not found", "v4.404 not found", "row 429: too many columns"),
+            *("Order 503 not found", "Invoice 429: too many line items"),
+        ),
     ),
     (("404", " 503 "), ("404 x", "4040", "303")),
 ]
@@ -486,7 +517,7 @@ NAMES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
         ("SessionTerminatedByServerError", "NonTransientError", "TemporaryFileError", "PermanentlyUnavailable"),
     ),
     (
-        ("ConnectTimeout", "NoBrokersAvailable", "SocketClosedError", "HTTPStreamClosedError"),
+        ("ConnectTimeout", "ConnectionLoss", "NoBrokersAvailable", "SocketClosedError", "HTTPStreamClosedError"),
         ("Connector", "NoServersideScript", "TimerError"),
     ),
 ]

@@ -210,6 +210,7 @@ SQLSTATE_CLASSES: dict[str, Category] = {
     "72": _C.DATABASE_BUSY,  # snapshot failure
     "F0": _C.CONFIGURATION,  # configuration file error
     "HV": _C.UNKNOWN,  # foreign data wrapper error
+    "IM": _C.CONFIGURATION,  # ODBC driver manager: no such data source or driver
     "P0": _C.UNKNOWN,  # PL/pgSQL error
     "XX": _C.UNKNOWN,  # internal error
 }

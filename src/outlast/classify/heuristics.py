@@ -135,14 +135,14 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str, str], ...] = (
     ),
     (
         Category.API_TEMPORARY,
-        "Unavailable NotAvailable Overloaded ServerError BadGateway ServerBusy Maintenance Temporar Transient TryAgain Retr Down NoResponders Leader",
+        "Unavailable NotAvailable Overloaded ServerError BadGateway Busy Maintenance Temporar Transient TryAgain Retr Down NoResponders Leader",
         "(?<!Permanently)Unavailable|NotAvailable(?:Error|Exception)?$|Overloaded|"
-        "NoResponders|NotLeader|LeaderChanged|(?:Server|Service|Node|Cluster|Broker|Vault)Down|(?<!By)(?<!SQL)ServerError|BadGateway|ServerBusy|UnderMaintenance|(?<!Non)(?<!Not)(?:Temporar(?:y(?!Dir|File|Table)|ily)|Transient)|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
+        "NoResponders|NotLeader|LeaderChanged|(?:Server|Service|Node|Cluster|Broker|Vault)Down|(?<!By)(?<!SQL)ServerError|BadGateway|(?:Broker|Channel|Device|Producer|Queue|Resource|Server|Service)Busy|UnderMaintenance|(?<!Non)(?<!Not)(?:Temporar(?:y(?!Dir|File|Table)|ily)|Transient)|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
     ),
     (
         Category.NETWORK,
         "Available Brokers Closed CommunicationError Connect DeadlineExceeded Disconnect Hosts NameResolution Network NeverReceived Nodes Servers Socket Terminated Time UnexpectedClose Unreachable",
-        "Time(?:d)?[Oo]ut|Connect(?:ion)?(?:Error|Exception|Failed|Failure|Lost|Closed|Reset|Refused|Aborted|Timeout)|"
+        "Time(?:d)?[Oo]ut|Connect(?:ion)?(?:Error|Exception|Failed|Failure|Loss|Lost|Closed|Reset|Refused|Aborted|Timeout)|"
         "Disconnect(?:ed|ion)?|(?:Session|Connection)Terminated|UnexpectedClose|(?:Stream|Transport)Closed|NotConnected|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded|"
         "No(?:Servers|Hosts|Nodes|Brokers)(?:Error|Exception)?$|No(?:Server|Host|Node|Broker)s?Available|Socket(?:Open|Closed|Receive|Send)\\w*|CommunicationError|NeverReceived",
     ),
@@ -153,13 +153,15 @@ CLASSES = parse_names("""
     data: py7zr.PasswordRequired rarfile.PasswordRequired rarfile.RarWrongPassword pypdf.WrongPasswordError
     database_busy: ZODB.ConflictError
     network: kazoo.SessionExpiredError neo4j.SessionExpired
+    not_found: kazoo.NoNodeError
 """)
 """Category by package and name of classes that mean something else than their name does elsewhere."""
 
 
 def read_flag(error: BaseException) -> bool | None:
     """Return what an error says about retrying, such as ``retriable=False``; None if it says nothing."""
-    return next((value for name in _RETRYABLE_ATTRIBUTES if type(value := safe_getattr(error, name)) is bool), None)
+    stated = next((value for name in _RETRYABLE_ATTRIBUTES if type(value := safe_getattr(error, name)) is bool), None)
+    return False if stated is None and safe_getattr(error, "non_retryable") is True else stated
 
 
 def read_attributes(error: BaseException) -> tuple[Category, str, Evidence] | None:

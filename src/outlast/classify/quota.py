@@ -46,11 +46,11 @@ PLAIN: dict[str, str] = {
 """Texts about any quota; with a 429 they may mean a limit per minute."""
 
 _SHORT_WAIT = r"(?:retry|try again|wait)\b[\w ]{0,12}\b\d+(?:\.\d+)? ?(?:ms|s|m|min|sec|seconds?|minutes?)(?![a-z])"
-_SHORT = (
+SHORT = (
     r"(?<!develo)per[ _-]?(?:\d+ ?)?(?:second|minute|hour)|/ ?(?:s|sec|min|minute|hour)\b|\b(?:rpm|tpm)\b|"
     + _SHORT_WAIT
 )
-_LEVELS = ((CERTAIN, _SHORT_WAIT), (UNLESS_SHORT, _SHORT), (PLAIN, _SHORT))
+_LEVELS = ((CERTAIN, _SHORT_WAIT), (UNLESS_SHORT, SHORT), (PLAIN, SHORT))
 _SERVER_ERROR = 500
 
 

@@ -4,8 +4,10 @@ import math
 import re
 
 from outlast.classify.codes import parse_names
+from outlast.classify.quota import SHORT, judge_quota
 from outlast.classify.safe_access import BODY_LIMIT
 from outlast.failure import Category, Evidence, Frozen, Origin
+from outlast.patterns import compiled
 
 TYPE_CHECKING = False
 
@@ -200,10 +202,10 @@ def judge_limit(text: str, default: Category, *, has_delay: bool = False) -> Cat
     """
     if _search(r"per[ _-]?(?:day|month)|\b(?:daily|monthly)\b[\w ]{0,20}\b(?:limit|quota|allowance)", text):
         return _C.QUOTA_EXHAUSTED
-    if has_delay or _search(r"per[ _-]?(?:\d+ ?)?(?:minute|second|hour)", text):
+    if has_delay or compiled(SHORT).search(text.lower()):
         return _C.RATE_LIMIT
-    exhausted = r"exceeded your current quota|insufficient[_ ]quota|hard (?:quota|limit)|billing|out of credits"
-    return _C.QUOTA_EXHAUSTED if _search(exhausted, text) else default
+    judged = judge_quota(text)
+    return default if judged is None else judged[0]
 
 
 def read_rpc(

@@ -65,7 +65,7 @@ REFUSAL: dict[str, str] = {
     "auth": r"(?<!temporary )auth(?:entication)? (?:failed|failure|error|required|is required|rejected|refused|denied)|unauthori[sz]ed|not authori[sz]ed|authori[sz]ation (?:failed|violation)",
     "log access permission": r"log ?(?:in|on) (?:was |has been )?(?:failed|incorrect|denied|refused|rejected)|(?:access|logon|login|permission) denied for (?:user|login)|permission denied \(publickey",
     "password": r"(?:invalid|incorrect|wrong|bad) (?:user ?name|user|login|email) ?(?:or|and|/|-) ?password|user ?name (?:and|or) password (?:not accepted|(?:you entered )?(?:is|was|are) (?:invalid|incorrect|wrong))",
-    "key credential password token": r"(?:invalid|incorrect|wrong|bad|expired|revoked) (?:\w+ )?(?:api[ _-]?key|credentials?|token(?! (?:at|in|near|on) )|password)|"
+    "key credential password token": r"(?:invalid|incorrect|wrong|bad|expired|revoked) (?:\w+ )?(?:api[ _-]?key|credentials?|token(?! (?:at|in|near|on) |\): line )|password)|"
     r"(?:api[ _-]?key|credentials?|token(?! (?:at|in|near|on) )|password)\b[\w ]{0,32}\b(?:invalid|incorrect|expired|revoked|rejected|not valid|not correct|do(?:es)? not match)",
     "invalid_grant jwt host pg_hba": r"invalid_grant|jwt expired|host key (?:is not|not) trusted|host key verification failed|no pg_hba\.conf entry",
 }

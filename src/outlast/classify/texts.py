@@ -45,7 +45,7 @@ PHRASES: dict[Category, dict[str, str]] = {
         ),
         "protocol scheme": r"(?:protocol|scheme)(?: ['\"]?[\w+.-]+['\"]?)? (?:is )?(?:invalid|unknown|not (?:known|supported|recogni[sz]ed))",
         "readonly unable": r"attempt to write a readonly database|unable to open database file",
-        "found": r"(?:module|library|driver|command|executable|plugin|interpreter|dependency) (?:'?[\w.-]+'? )?(?:is |was )?not found",
+        "found module": r"(?:module|library|driver|command|executable|plugin|interpreter|dependency) (?:'?[\w.-]+'? )?(?:is |was )?not found|no module named|data source name not found",
         "matching unsupported": r"no matching (?:[\w-]+ )?(?:encryption|key exchange|cipher|mac|host key)\b[\w ]{0,20}\bfound|unsupported (?:ssh|tls|ssl|protocol) version",
         "api": r"no api[ _-]?key (?:was |has been |is )?(?:provided|given|found|set|configured)",
         "certificate following": r"(?:could not|cannot) find a suitable tls ca certificate|must specify one of the following schemes",
@@ -56,7 +56,7 @@ PHRASES: dict[Category, dict[str, str]] = {
     },
     Category.NOT_FOUND: {
         "found": (
-            r"(?=not[ _]found)(?<!host )(?<!hostname )(?<!domain )(?<!['\"`]\W['\"`] )(?<!bytes )(?<!byte )(?<!magic )(?<!signature )(?<!marker )(?<!delimiter )"
+            r"(?=not[ _]found)(?<!host )(?<!hostname )(?<!domain )(?<!domain name )(?<!source name )(?<!['\"`]\W['\"`] )(?<!bytes )(?<!byte )(?<!magic )(?<!signature )(?<!marker )(?<!delimiter )"
             r"(?<!tag )(?<!footer )(?<!command )(?<!module )(?<!library )(?<!driver )(?<!parameter )(?<!argument )(?<!option )not[ _]found"
         ),
         "doesn't exist longer": r"(?=does|no )(?<!parameter )(?<!argument )(?<!option )(?<!setting )(?<!host )(?:does not exist|doesn't exist|no longer (?:exists|available))",
@@ -96,7 +96,7 @@ PHRASES: dict[Category, dict[str, str]] = {
         "制約 重複": "(?:一意|外部キー|整合性|not null)制約|重複(?:キー|エントリ)",
     },
     Category.DATA: {
-        "corrupt invalid malformed truncated unexpected": r"(?:invalid|malformed|unexpected|truncated|corrupt(?:ed)?) (?:json|xml|html|utf-?8|csv|response|payload|data|start byte|encoding)",
+        "corrupt invalid malformed truncated unexpected valid": r"(?:invalid|malformed|unexpected|truncated|corrupt(?:ed)?) (?:json|xml|html|utf-?8|csv|response|payload|data|start byte|encoding)|not valid (?:json|xml|html|utf-?8|csv|yaml|base64)",
         "cannot could decode parse parsing syntax well-formed": (
             r"(?:json|xml|html) (?:decode|parse|parsing|syntax) (?:error|failed)|(?:failed|unable|cannot|could not) to (?:decode|parse)"
             r"|could not (?:decode|parse)|not well-formed|cannot decode"
@@ -108,7 +108,7 @@ PHRASES: dict[Category, dict[str, str]] = {
         "rate": r"(?=rate)(?<!exchange )(?<!interest )(?<!tax )(?<!frame )(?<!sample )(?<!bit )(?<!higher )(?<!no )rate[ -]?limit(?:ed|ing)?(?! (?:is|was|are|of|for) (?:disabled|off|not|the|each)|[ -]?(?:table|column|config|setting|header|parameter|limit|remaining|reset))",
         "limits": r"(?:exceed(?:ed|s|ing)?|hit|reached|over|due to|by)\b[\w ]{0,20} rate limits",
         "rate_limit ratelimitexceeded requests throttl": r"rate_limit(?:ed|_exceeded|_reached|_error)|(?:user)?ratelimitexceeded|too many requests|throttl(?:ed|ing)(?! (?:is|was|are) (?:disabled|off|not)| (?:config|settings?|parameter))|throttlingexception",
-        "slow limit request bot": r"slowdown|slow down|api limit (?:reached|exceeded|hit)|request limit exceeded|requests? (?:are )?too (?:fast|frequent)|not a bot",
+        "slow limit per request bot": r"slowdown|slow down|api limit (?:reached|exceeded|hit)|(?:calls|queries|requests) per (?:second|minute|hour) (?:limit )?exceeded|request limit exceeded|requests? (?:are )?too (?:fast|frequent)|not a bot",
         "アクセスが アクセス制限中 リクエスト レート": "レート(?:制限|リミット)|リクエスト(?:が|数が|回数の|数の)?(?:多すぎ|過多|上限|制限)|アクセスが(?:集中|多すぎ)|アクセス制限中",
     },
     Category.DATABASE_BUSY: {
@@ -122,23 +122,23 @@ PHRASES: dict[Category, dict[str, str]] = {
         "データベースが ロック 接続数": "接続数(?:が|の)?(?:上限|超過)|データベースが(?:ロック|ビジー)|デッドロック|ロック(?:待ち|の)?(?:タイムアウト|待機)",
     },
     Category.SYSTEM: {
-        "space disk thread memory files": r"no space left|disk (?:is )?full(?! check)|can't start new thread|(?:database or )?disk is full|out of memory|cannot allocate memory|too many open files|disk quota exceeded",
+        "space disk thread memory files outofmemory": r"no space left|disk (?:is )?full(?! check)|can't start new thread|(?:database or )?disk is full|out of memory|cannot allocate memory|too many open files|disk quota exceeded|outofmemoryerror",
         "enough exhausted read-only temporarily": r"not enough (?:space|memory|disk)|memory exhausted|resource temporarily exhausted|read-only file system",
         "ディスクがいっぱい メモリ 容量": "(?:ディスク|空き)?容量(?:が)?(?:不足|足り)|ディスクがいっぱい|メモリ(?:ー)?(?:が)?(?:不足|足り)",
     },
     Category.API_TEMPORARY: {
         "service temporar": r"(?<!not )(?<!not a )temporar(?:il)?y (?:un ?available|unable|failure(?! in name)|error|overloaded|down|busy)|service (?:is )?(?:temporarily |currently )?unavailable",
-        "server": r"internal server error|\A\W*server error|(?:an?|the|with|returned|received|unexpected|remote|upstream|http|unknown|\d{3}) server error(?! (?:code|handler|page|policy))|server error(?<=[:(,;-] server error)",
-        "backend gateway maintenance overloaded": r"bad gateway|gateway time-?out|backend error|overloaded(?<!no matching overloaded)(?! (?:function|method|operator|constructor|signature|variant))|under maintenance",
+        "server": r"internal server error|server encountered an (?:internal|unexpected) error|\A\W*server error|(?:an?|the|with|returned|received|unexpected|remote|upstream|http|unknown|\d{3}) server error(?! (?:code|handler|page|policy))|server error(?<=[:(,;-] server error)",
+        "backend gateway maintenance overloaded standby": r"in state standby|backend fetch failed|bad gateway|gateway time-?out|backend error|overloaded(?<!no matching overloaded)(?! (?:function|method|operator|constructor|signature|variant))|under maintenance",
         "try": r"(?=(?:re)?try )(?<!not )(?<!never )(?<!and )(?:(?:re)?try(?: your request)?(?: again)? (?:later|soon|shortly|(?:in|after) (?:an?|some|\d[\w.]*))|retry (?:your|the|this) (?:request|operation|transaction))",
         "went error wait": r"(?:something went wrong|(?:unexpected|unknown|internal) error|wait\b[\w ]{0,20} and)[\w ]{0,20}[.,:;!-]{0,2} (?:please )?(?:try again|retry)",
         "leader primary healthy replicas": r"no cluster leader|leader (?:is )?not (?:yet )?available|not (?:the )?leader (?:for|of) (?:that |this |the )?[\w-]*partition|leader changed|no primary (?:is )?available|no healthy (?:upstream|backend|host|node)s?|not enough (?:[\w-]+ )?replicas",
         "available connections": r"maximum connections exceeded|no (?:servers?|nodes?|workers?|brokers?|replicas?|backends?|responders?) (?:is |are )?available",
-        "server temporary unavailable": r"(?<!not a )temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
+        "server temporary unavailable loading starting unable warming": r"(?:currently|temporarily) unable to (?:handle|process|serve|service|complete)|(?:is|are) (?:currently|still) (?:loading|starting(?: up)?|warming up)|(?<!not a )temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
         "しばらく エラー メンテナンス中 一時的 混み合って": "一時的(?:に|な)(?:利用|使用|アクセス|エラー|障害|接続|サービス)|メンテナンス中|(?:サーバー|サーバ|内部)(?:の)?エラー|混み合って|しばらく(?:して|経って|待って|時間|お待ち)",
     },
     Category.NETWORK: {
-        "timed timeout time-out": r"timed[ -]?out|time-?out(?<!session timeout)(?<!token timeout)(?<!password timeout)(?: was| has been)? (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
+        "timed timeout time-out": r"timed[ -]?out|(?:due to|because of) (?:an? )?(?:\w+ )?time-?out(?=\s*(?:\Z|[.:;,)]))|time-?out(?<!session timeout)(?<!token timeout)(?<!password timeout)(?: was| has been)? (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
         "timeout time-out": r"(?:connect(?:ion)?|read|write|request|response|socket|operation|server|network|net|query|idle|pool|upstream|handshake|ssl|tls|dns|http|api|rpc|command|call|fetch|download|upload|page|navigation|send|receive|recv|i/o) time-?outs?(?! (?:value|setting|parameter|must|has to|should|is (?:not|invalid)|cannot|of))",
         "time": r"\A\W*time-?out(?=\s*(?:\Z|[:.!,(-]))|(?<=[:(,;-] )time-?out(?=\W*\Z)",
         "deadline eai_again enotfound listener socket such": r"deadline exceeded|no such host|enotfound|eai_again|socket hang up|no listener",
@@ -148,10 +148,10 @@ PHRASES: dict[Category, dict[str, str]] = {
         "connection": r"connection\b(?! (?:string|name|id|parameter)\b)[\w ]{0,30}\b(?:refused|reset|aborted|closed(?! (?:normally|cleanly|successfully))|lost|dropped|broken|failed|error|terminated|timed out|interrupted)",
         "refused reset closed lost timed": r"connection (?:to|from|with|at) [\w \"'()@/:.\u2026-]{1,60}\b(?:refused|reset|closed|lost|timed out)",
         "econn etimedout epipe unreach eai_again err_": r"econn(?:reset|refused|aborted)|etimedout|epipe|ehostunreach|enetunreach|eai_again|err_(?:connection|name_not|timed_out|ssl|network)\w*",
-        "broken closed connect lost reset socket": r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|(?:server|client|peer|host|socket) disconnected(?! ?[:=])|closed (?:the )?connection|lost connection|socket is closed",
+        "broken closed connect contact reach lost reset socket": r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:contact|reach) (?:[\w-]+ ){0,2}(?:host|server|node|broker|service|endpoint|peer|database|cluster)s?|terminating connection|(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|(?:server|client|peer|host|socket) disconnected(?! ?[:=])|closed (?:the )?connection|lost connection|socket is closed",
         "unreachable down route eof hung gone": r"(?:network|host|no route to host|net)\b[\w ]{0,12}\b(?:is )?(?:unreachable|down)|no route to host|unexpected eof|eof occurred|hung up|gone away",
         "getaddrinfo nodename resolution resolve service": r"(?:temporary failure in )?name resolution|name or service not known|nodename nor servname|getaddrinfo|(?:could not|failed to|cannot|can't|unable to) resolve (?:the )?(?:host|address|domain|dns|proxy|server|['\"]?[\w-]+(?:\.[\w-]+)+)",
-        "host domain server dns address": r"(?:host|hostname|domain|server) not found|dns (?:lookup|error|failure|resolution)|no address associated|unknown host",
+        "host domain server dns address": r"(?:host|hostname|domain|domain name|server) not found|dns (?:lookup|error|failure|resolution)|no address associated|unknown host",
         "ssl tls remote incomplete proxy": r"(?:ssl|tls)\b[\w :]{0,20}\b(?:handshake|error|failure|alert)|remote end closed|incomplete ?read|proxy error",
         "タイムアウト ネットワーク ホスト 名前解決 接続 時間切れ 証明書の検証 通信": "タイムアウト(?!の?(?:値|設定|秒数|時間|パラメータ)|は|していません)|時間切れ|証明書の検証|接続(?:が|を|に|は)?(?:拒否|切断|リセット|失敗|できません|エラー|タイムアウト)|(?:通信|ネットワーク)(?:エラー|障害|に失敗|が切断)|名前解決|ホスト(?:が|名が|名を)?(?:見つかり|解決)",
     },
@@ -176,10 +176,11 @@ STATUS_PATTERNS: dict[str, str] = {
     r"(?=\s*(?:\Z|[.,;:!)\]'\"]|\b(?:from|for|when|while|on|at|status|response|error)\b))",
     # 503 Service Unavailable, 404 not found, 429 too many
     "error bad unauthori required forbidden found allowed acceptable request conflict gone precondition payload unsupported unprocessable locked early many "
-    "internal implemented service gateway version": r"(?<![\w./:-])(?<!row )(?<!line )(?<!record )(?<!column )(?P<phrased>[45]\d\d)\b[ :,-]{1,3}(?:client error|server error|bad (?:request|gateway)|unauthori[sz]ed|payment required|"
-    r"forbidden|not found|method not allowed|not acceptable|request time-?out|conflict|gone|precondition failed|payload too large|"
-    r"unsupported media type|unprocessable|locked|too early|too many|internal server|not implemented|service (?:temporarily )?unavailable|"
-    r"gateway time-?out|http version)",
+    "internal implemented service gateway version": r"(?<![\w./:-])(?<!row )(?<!line )(?<!record )(?<!column )"
+    r"(?:(?=4\d\d[ :,-]{1,3}(?:client error|bad request|unauthori[sz]ed|payment required|forbidden|not found|method not allowed|not acceptable|"
+    r"request time-?out|conflict|gone|precondition failed|payload too large|unsupported media type|unprocessable|locked|too early|too many (?:requests|attempts|calls)))|"
+    r"(?=5\d\d[ :,-]{1,3}(?:server error|bad gateway|internal server|not implemented|service (?:temporarily )?unavailable|gateway time-?out|http version)))"
+    r"(?P<phrased>[45]\d\d)",
     # the status alone, or in brackets of its own
     "4 5": r"\A\s*(?P<alone>[45]\d\d)\s*\Z",
 }

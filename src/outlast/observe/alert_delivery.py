@@ -22,9 +22,6 @@ from outlast.ports.source_rows import Alert, AlertResult, Alerts
 from outlast.run.report import report_counter, was_retried_inside
 from outlast.units import format_seconds
 
-__all__ = ["DELIVERY_POLICY", "GIVE_UP_AFTER", "GIVE_UP_DELIVERIES", "Deliverer"]
-
-
 log = logging.getLogger("outlast.notify")
 
 

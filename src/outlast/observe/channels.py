@@ -19,9 +19,6 @@ from outlast.observe.messages import Message
 from outlast.observe.webhook import parse_webhook_url, post
 from outlast.ports.source_rows import Alert
 
-__all__ = ["Channel", "FunctionChannel", "WebhookChannel", "channel"]
-
-
 _HASH_ROUNDS = 100_000  # a URL may contain a weak password, which must not be guessed from the channel's name
 
 

@@ -12,8 +12,6 @@ from outlast.ports.source_rows import Alert
 from outlast.redact import Redactor
 from outlast.units import span
 
-__all__ = ["DIGEST_AT", "TEXT_LIMIT", "TITLE_LIMIT", "Message", "check_dashboard_url", "compose"]
-
 DIGEST_AT = 4
 """The number of alerts from which on they are sent as one digest."""
 TITLE_LIMIT = 200

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from outlast.ports.triage import TriageStore
 
-__all__ = ["recording"]
-
 log = logging.getLogger("outlast.notify")
 _MAX_WAITING = 10_000  # observations that wait to be written; further ones are dropped
 _BATCH = 200  # observations per write

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 from outlast.ports.source_rows import NewAlert
 
-__all__ = ["Run", "RunState", "TargetDone", "TargetRow", "TargetStatus"]
-
 
 class RunState(StrEnum):
     """State of a run.

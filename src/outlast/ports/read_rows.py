@@ -11,23 +11,6 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from outlast.ports.rows import Attempt, DeadLetterFilter, FinishedTask, Reason, Status, TaskFilter
 
-__all__ = [
-    "MOST_COUNTED",
-    "BreakerOpening",
-    "BreakerOrder",
-    "BreakerRow",
-    "Change",
-    "DeadLetterLine",
-    "FailureFilter",
-    "FailureGroup",
-    "FlowEvent",
-    "FlowPoint",
-    "Page",
-    "Pulse",
-    "TaskLine",
-]
-
-
 T = TypeVar("T")
 
 MOST_COUNTED = 10_000

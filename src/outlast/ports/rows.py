@@ -5,31 +5,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, overload
 
-__all__ = [
-    "Attempt",
-    "Claim",
-    "Claimed",
-    "Cooldown",
-    "DeadLetter",
-    "DeadLetterFilter",
-    "Enqueued",
-    "Group",
-    "Kind",
-    "NewTask",
-    "Note",
-    "QueueRow",
-    "Reason",
-    "RecordedTask",
-    "Rescued",
-    "SettleAndClaim",
-    "SettleAndClaimResult",
-    "Settlement",
-    "Status",
-    "Task",
-    "TaskFilter",
-    "WorkerRow",
-]
-
 
 class Status(StrEnum):
     """Status of a task. The first three are live: they keep a unique key taken."""

@@ -10,22 +10,6 @@ from typing import Any, NamedTuple, Protocol
 from outlast.decide.decision import AlertKind
 from outlast.decide.source_health import SourceHealth, SourceState
 
-__all__ = [
-    "Alert",
-    "AlertResult",
-    "Closed",
-    "Closing",
-    "Cycle",
-    "NewAlert",
-    "NewSource",
-    "Poll",
-    "Source",
-    "SourceAdded",
-    "SourceChange",
-    "SourceFilter",
-    "Transition",
-]
-
 
 class NewSource(NamedTuple):
     """A source to add.

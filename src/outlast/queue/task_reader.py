@@ -9,9 +9,6 @@ from outlast.ports.rows import Attempt, Cooldown, QueueRow, Status, Task, TaskFi
 from outlast.ports.source_rows import NewAlert
 from outlast.ports.store import Store
 
-__all__ = ["TaskHistory", "TaskReader"]
-
-
 E = TypeVar("E", bound=StrEnum)
 
 

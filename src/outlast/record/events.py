@@ -4,28 +4,6 @@ from dataclasses import dataclass
 
 from outlast.failure import Failure
 
-__all__ = [
-    "AttemptFailed",
-    "BreakerClosed",
-    "BreakerHalfOpened",
-    "BreakerOpened",
-    "BudgetExhausted",
-    "CooledDown",
-    "CycleEnded",
-    "Event",
-    "GaveUp",
-    "Observed",
-    "Recovered",
-    "Retrying",
-    "SourceChanged",
-    "TaskDeferred",
-    "TaskEnded",
-    "TaskFailed",
-    "TaskRescued",
-    "TaskRetrying",
-    "TaskStarted",
-]
-
 
 @dataclass(frozen=True)
 class Event:
@@ -335,3 +313,6 @@ class CycleEnded(Event):
     polled: int
     failed: int
     outage: bool
+
+
+__all__ = tuple(sorted(name for name, each in vars().items() if isinstance(each, type) and each.__module__ == __name__))

@@ -24,8 +24,6 @@ from outlast.ports.source_rows import Source
 from outlast.sources.feed_parser import MOST_MEMORY, OUT_OF_MEMORY, ParsedEntry, ParsedFeed, parse_feed
 from outlast.sources.fetchers import Entry, Fetched, SourceResponse, download, run_in_own_thread, web_charset
 
-__all__ = ["Feed", "fetch_feed"]
-
 _REMEMBERED = 1_000  # entries, including those that are no longer in the feed; of a longer feed, all entries
 _DIGEST = 16  # hexadecimal digits stored for an entry
 _XML_DECLARATION = re.compile(

@@ -28,9 +28,6 @@ from outlast.sources import outcomes
 from outlast.sources.announcements import announce_transitions, log, redacted_source_url
 from outlast.sources.fetchers import web_charset
 
-__all__ = ["SourceRegistry"]
-
-
 MAX_URL = 2_048
 """Characters of a URL."""
 MAX_NAME = 200

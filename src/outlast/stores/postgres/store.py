@@ -17,8 +17,6 @@ from outlast.stores.postgres.sources import PostgresSources
 from outlast.stores.postgres.tasks import PostgresTasks
 from outlast.stores.postgres.workers import PostgresWorkers
 
-__all__ = ["PostgresStore"]
-
 
 class PostgresStore(
     PostgresTasks,
