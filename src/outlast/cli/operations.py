@@ -22,12 +22,12 @@ from outlast.cli.output import (
     table,
 )
 from outlast.operations import FILTERS, FLAG, SOURCE, WHY, InvalidValueError, Parameter, filter_arguments, parse_values
+from outlast.operations.actions import OperationResult
 from outlast.operations.table import OPERATIONS, Operation, perform
 from outlast.queue.audit import SUBJECTS
 
 if TYPE_CHECKING:
     from outlast.app import App
-    from outlast.operations.actions import OperationResult
     from outlast.ports.triage import AuditEntry
 
 _COMPLETERS = {"queue": queue_names, "category": category_names}
@@ -108,11 +108,11 @@ def operation_command(operation: Operation) -> click.Command:
             results = [_perform_one(app, operation, subject, word, shared) for word in words]
         _print_results(results, as_json=as_json)
 
-    for parameter in reversed([subject, *others]):
-        run = parameter_option(parameter)(run)
+    run = why_option(json_option(run))
     if operation.confirm:
         run = flag("--yes", "Do not ask for confirmation.")(run)
-    run = why_option(json_option(run))
+    for parameter in reversed([subject, *others]):
+        run = parameter_option(parameter)(run)
     example = f"\n\n\b\nExample:\n  outlast {operation.command} {operation.example}"
     help_text = (
         f"{operation.help} Exit code 1 if {'one' if subject.argument.endswith('...') else 'it'} was not done.{example}"
@@ -131,9 +131,7 @@ def _subject_label(app: "App", operation: Operation, values: Mapping[str, Any]) 
 
 def _perform_one(
     app: "App", operation: Operation, subject: Parameter, word: str, shared: Mapping[str, Any]
-) -> "OperationResult":
-    from outlast.operations.actions import OperationResult  # noqa: PLC0415  # not for --help
-
+) -> OperationResult:
     try:
         values = parse_options(app, [subject], {subject.name: word})
         return perform(app, operation, {**shared, **values})
@@ -144,7 +142,7 @@ def _perform_one(
         return OperationResult(f"{error}; {hint}" if hint else str(error), {subject.name: word}, ok=False)
 
 
-def _print_results(results: "list[OperationResult]", *, as_json: bool) -> None:
+def _print_results(results: list[OperationResult], *, as_json: bool) -> None:
     if as_json:
         print_json([{**each.data, "ok": each.ok, "message": each.message} for each in results])
     else:

@@ -229,8 +229,9 @@ def resume_periodic(app: "App", values: Values, _who: str | None) -> OperationRe
 
 def run_periodic_now(app: "App", values: Values, _who: str | None) -> OperationResult:
     name = values["periodic"]
-    if name not in app.schedule.names():
-        raise LookupError(f"periodic task {name} is not one of this program; name its app with --app MODULE:APP")
+    if name not in (known := app.schedule.names()):
+        hint = f"it has: {', '.join(known)}" if known else "name the app that defines it with --app MODULE:APP"
+        raise LookupError(f"this program has no periodic task {name}; {hint}")
     enqueued = app.schedule.run_now(app.store, name)
     data = {
         "periodic": name,
@@ -363,19 +364,19 @@ def close_breaker(app: "App", values: Values, _who: str | None) -> OperationResu
         values["resource"],
         "closed",
         "the breaker of {} is closed in all processes; this takes up to two seconds",
-        "no process has a breaker named {}; an order to open it is withdrawn",
+        "no process has a breaker named {}; if there was an order to open it, it is withdrawn",
     )
 
 
 def _order_breaker(
     app: "App", resource: str, state: str, message: str, unknown: str, seconds: float | None = None
 ) -> OperationResult:
+    rows = [row for row in app.store.breakers() if row.resource == resource]
     order = app.store.order_breaker(resource, state, seconds)
-    name = masked_text(resource)
-    known = any(row.process for row in app.store.breakers() if row.resource == resource)
-    return OperationResult(
-        (message if known else unknown).format(name), {"resource": name, "order": order.number, "known": known}
-    )
+    name, known = masked_text(resource), any(row.process for row in rows)
+    data = {"resource": name, "order": order.number, "known": known}
+    is_done = state == "open" or bool(rows)  # a breaker that nobody has or has ordered cannot be closed
+    return OperationResult((message if known else unknown).format(name), data, ok=is_done)
 
 
 def _minutes_text(minutes: float) -> str:

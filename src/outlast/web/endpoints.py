@@ -31,7 +31,6 @@ from outlast.web.routing import (
     APP_PLACEHOLDER,
     Form,
     FormPage,
-    NotFoundError,
     PageData,
     PageRequest,
     PageRoute,
@@ -238,19 +237,15 @@ class Endpoints:
             if form is not None and form.prepare is not None:
                 try:
                     given = form.prepare(self._pages[form.page].parse(page_request))
-                except (InvalidValueError, NotFoundError) as error:
+                except (InvalidValueError, LookupError) as error:
                     record_refusal(app, operation, given, who, error)
                     raise
             return perform_texts(app, operation, {**given, **path}, who)
-        except LookupError as error:
-            if type(error) is not LookupError:  # a KeyError would be a bug
-                raise
-            raise NotFoundError(masked_text(str(error))) from None
         except (ConfigError, PayloadError) as error:
             if error.__cause__ is not None:  # the store cannot be opened
                 raise
             if isinstance(error, InvalidValueError) and error.parameter in path:
-                raise NotFoundError(str(error)) from None
+                raise LookupError(str(error)) from None
             raise InvalidValueError(masked_text(str(error))) from None
 
     async def asset(self, request: Request) -> Response:
@@ -258,7 +253,7 @@ class Endpoints:
         name = decode_segment(request.path_params["name"])
         asset = self._assets.find(name)
         if asset is None:
-            raise NotFoundError(f"file {name:.100} does not exist")
+            raise LookupError(f"file {name:.100} does not exist")
         return Response(asset.body, headers={"Cache-Control": _CACHE_FOREVER, "Content-Type": asset.kind})
 
     async def metrics(self, request: Request) -> Response:

@@ -81,7 +81,7 @@ def read_dead_letter(request: PageRequest) -> PageData:
     """Return a dead letter with the history of its task.
 
     Raises:
-        NotFoundError: If there is no dead letter with that number.
+        LookupError: If there is no dead letter with that number.
     """
     store = request.app.store
     dead_letter = _find_dead_letter(request)
@@ -122,7 +122,7 @@ def read_edit(request: PageRequest) -> PageData:
     """Return the arguments of a dead letter as a form.
 
     Raises:
-        NotFoundError: If there is no dead letter with that number.
+        LookupError: If there is no dead letter with that number.
     """
     dead_letter = _find_dead_letter(request)
     fields = _argument_fields(dead_letter)
@@ -174,7 +174,7 @@ def submitted_edit(request: PageRequest) -> Form:
 
     Raises:
         InvalidValueError: If a field or the patch is not valid.
-        NotFoundError: If there is no dead letter with that id.
+        LookupError: If there is no dead letter with that id.
     """
     dead_letter, typed = _find_dead_letter(request), request.typed()
     try:

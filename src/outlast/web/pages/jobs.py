@@ -10,7 +10,7 @@ from outlast.ports.read_rows import MAX_ROWS_SCANNED
 from outlast.ports.read_rows import Page as Rows
 from outlast.queue.masking import masked_text, masked_value
 from outlast.report import job_runs
-from outlast.web.routing import NotFoundError, PageData, PageRequest, PageRoute, require
+from outlast.web.routing import PageData, PageRequest, PageRoute, require
 from outlast.web.task_view import mask_optional, masked_line
 
 _ROWS = 30
@@ -112,7 +112,7 @@ def _target_param(app: App, run_id: str, key: str | None) -> str | None:
     """Return the target id after which a page begins, given as it is or as a digest.
 
     Raises:
-        NotFoundError: If no target of the run has that digest.
+        LookupError: If no target of the run has that digest.
     """
     if key is None or not key.startswith(DIGEST_MARK):
         return key
@@ -122,7 +122,7 @@ def _target_param(app: App, run_id: str, key: str | None) -> str | None:
             if name_key(row.source_id) == key:
                 return row.source_id
         after = batch[-1].source_id
-    raise NotFoundError("that position in the list does not exist any more; go back to the first page")
+    raise LookupError("that position in the list does not exist any more; go back to the first page")
 
 
 def _targets(app: App, run_id: str, status: str | None, group: str | None, after: str | None) -> Rows[TargetRow]:

@@ -59,7 +59,7 @@ def read_replay(request: PageRequest) -> PageData:
     """Return one replay.
 
     Raises:
-        NotFoundError: If there is no replay with that number.
+        LookupError: If there is no replay with that number.
     """
     store, replay_id = request.app.store, request.values["replay_id"]
     replay = require(store.replay_run(replay_id), f"replay {replay_id} does not exist")

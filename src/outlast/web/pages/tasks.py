@@ -100,7 +100,7 @@ def read_task(request: PageRequest) -> PageData:
     """Return a task with its history.
 
     Raises:
-        NotFoundError: If there is no task with that number.
+        LookupError: If there is no task with that number.
     """
     store, task = request.app.store, _find_task(request)
     dead_letter = _dead_letter_number(store, task)
