@@ -51,6 +51,7 @@ def full(world):
     (world.folder / "urls.txt").write_text("https://c.example/\n")
     app = world.app()
     app.sources.add("https://a.example/")
+    app.store.order_breaker("a.test", "open", None)
     app.store.raise_alerts(
         [__import__("outlast.ports.source_rows", fromlist=["NewAlert"]).NewAlert("k", "bad", "title")]
     )

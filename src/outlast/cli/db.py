@@ -77,9 +77,8 @@ def check(app: "App", *, as_json: bool) -> None:
     Example:
       outlast db check --app jobs:app
     """  # noqa: D301  # click reads the control character, not a backslash
-    app.store.check_schema()
+    version = app.store.check_schema()
     app.store.check_dead_letters()
-    version = app.create_schema()  # changes nothing here; returns the version
     counts = app.tasks.counts()
     if as_json:
         print_json({"store": store_location(app.store), "version": version, "counts": counts})

@@ -14,7 +14,6 @@ from outlast.cli.formats import ROW_NUMBER, ParsedType, relative_time
 from outlast.cli.logs import set_up_logs
 from outlast.cli.output import (
     Cells,
-    mask_secrets,
     print_json,
     print_list,
     print_text,
@@ -25,6 +24,7 @@ from outlast.operations import FILTERS, FLAG, SOURCE, WHY, InvalidValueError, Pa
 from outlast.operations.actions import OperationResult
 from outlast.operations.table import OPERATIONS, Operation, perform
 from outlast.queue.audit import SUBJECTS
+from outlast.queue.masking import masked_texts
 
 if TYPE_CHECKING:
     from outlast.app import App
@@ -126,7 +126,7 @@ def _subject_label(app: "App", operation: Operation, values: Mapping[str, Any]) 
     if kind != "source":
         return f"{kind} {name}"
     source = app.sources.get(int(name))
-    return f"source {name} ({printable_line(mask_secrets(source.name or source.url))})"
+    return f"source {name} ({printable_line(masked_texts(source.name or source.url))})"
 
 
 def _perform_one(
@@ -215,7 +215,7 @@ def _audit_table(row: "AuditEntry") -> Cells:
 def _reason_text(entry: "AuditEntry") -> str:
     """Return the reason and the other details of an entry, without secrets."""
     more = ", ".join(f"{name} {_value_text(value)}" for name, value in entry.detail.items())
-    return str(mask_secrets(f"{entry.reason} ({more})" if entry.reason and more else entry.reason or more))
+    return str(masked_texts(f"{entry.reason} ({more})" if entry.reason and more else entry.reason or more))
 
 
 def _value_text(value: Any) -> str:

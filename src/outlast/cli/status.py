@@ -13,7 +13,6 @@ from outlast.cli.output import (
     Cells,
     JsonObject,
     make_console,
-    mask_secrets,
     print_json,
     row_data,
     status_counts_text,
@@ -22,6 +21,7 @@ from outlast.cli.output import (
 )
 from outlast.cli.queues import queues_table
 from outlast.cli.sources import state_counts_text
+from outlast.queue.masking import masked_texts
 from outlast.report.job_runs import DIED
 from outlast.report.text_format import counted, store_location
 
@@ -148,7 +148,7 @@ def _job_lines(app: "App") -> "list[RenderableType]":
     """Return a line about every job that is running or whose last run died."""
     parts: list[RenderableType] = []
     for each in _open_runs(app):
-        job, run_id, died = mask_secrets(each.run.job), each.run.id, each.state == DIED
+        job, run_id, died = masked_texts(each.run.job), each.run.id, each.state == DIED
         state = f"is running, started {relative_time(each.run.started_at)}: run {run_id}"
         if died:
             state = f"died: {next_command('job', 'show', run_id)}"
@@ -179,4 +179,4 @@ def _workers_table(row: "WorkerRow") -> Cells:
 
 @table("COOLDOWN, ENDS, REASON")
 def _cooldowns_table(row: "Cooldown") -> Cells:
-    return mask_secrets(row.resource), relative_time(row.until), mask_secrets(row.reason)
+    return masked_texts(row.resource), relative_time(row.until), masked_texts(row.reason)

@@ -210,21 +210,13 @@ def run_tasks_now(app: "App", values: Values, _who: str | None) -> OperationResu
     return _change_tasks(values, app.store.run_now, "due now")
 
 
-def _pause_periodic(app: "App", values: Values, *, paused: bool) -> OperationResult:
-    name = values["periodic"]
-    act = app.schedule.pause if paused else app.schedule.resume
-    if not act(app.store, name):
+def change_periodic(word: str, app: "App", values: Values, _who: str | None) -> OperationResult:
+    """Pause or resume a periodic task; the word is ``pause`` or ``resume``."""
+    name, paused = values["periodic"], word == "pause"
+    if not getattr(app.schedule, word)(app.store, name):
         raise LookupError(f"periodic task {name} does not exist; a worker registers it when it starts")
     text = "is paused for all workers: runs that were enqueued before continue" if paused else "is resumed"
     return OperationResult(f"periodic task {name} {text}", {"periodic": name, "paused": paused})
-
-
-def pause_periodic(app: "App", values: Values, _who: str | None) -> OperationResult:
-    return _pause_periodic(app, values, paused=True)
-
-
-def resume_periodic(app: "App", values: Values, _who: str | None) -> OperationResult:
-    return _pause_periodic(app, values, paused=False)
 
 
 def run_periodic_now(app: "App", values: Values, _who: str | None) -> OperationResult:

@@ -282,12 +282,12 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "pause_periodic", "Pause periodic tasks: no worker enqueues them until they are resumed.",
-        actions.pause_periodic, (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/pause",
+        partial(actions.change_periodic, "pause"), (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/pause",
         {"periodic": "string", "paused": "boolean"}, "periodic pause", "nightly", page="/periodic",
     ),
     Operation(
         "resume_periodic", "Resume periodic tasks. Runs that were missed are not made up for.",
-        actions.resume_periodic, (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/resume",
+        partial(actions.change_periodic, "resume"), (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/resume",
         {"periodic": "string", "paused": "boolean"}, "periodic resume", "nightly", page="/periodic",
     ),
     Operation(

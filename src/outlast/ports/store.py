@@ -370,8 +370,8 @@ class Schema(Protocol):
     def create_schema(self) -> int:
         """Migrate the tables to the latest version; return it. Safe to run concurrently."""
 
-    def check_schema(self) -> None:
-        """Check that the tables have the version that this release of Outlast needs.
+    def check_schema(self) -> int:
+        """Check that the tables have the version that this release of Outlast needs, and return it.
 
         Raises:
             SchemaError: If they are missing, older or newer. The message says what to do.

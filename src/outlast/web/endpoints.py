@@ -35,6 +35,7 @@ from outlast.web.routing import (
     PageRequest,
     PageRoute,
     decode_segment,
+    path_and_query,
     query_params,
     url_prefix,
 )
@@ -285,8 +286,6 @@ class Endpoints:
             active: Name of the page; empty for none.
         """
         caller, prefix = get_caller(request.scope), url_prefix(request)
-        query = request.scope.get("query_string", b"").decode("ascii", "replace")
-        path = request.scope["path"].rstrip("/")
         return {
             "nonce": get_nonce(request.scope),
             "role_operator": caller is not None and caller.role is Role.OPERATOR,
@@ -297,7 +296,7 @@ class Endpoints:
             "pulse_badges": None if caller is None else self._hub.badges(),
             "is_live": bool(active),
             "newest": {} if caller is None else self._hub.newest(),
-            "twin": f"{prefix}{API_PREFIX}{path}" + (f"?{query}" if query else ""),
+            "twin": f"{prefix}{API_PREFIX}{path_and_query(request)}",
             "notice": None,
             "typed": {},
             "form_error": "",

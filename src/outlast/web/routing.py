@@ -206,6 +206,13 @@ def url_prefix(request: Request) -> str:
     return prefix
 
 
+def path_and_query(request: Request) -> str:
+    """Return what was requested, below the mount path."""
+    query = request.scope.get("query_string", b"").decode("ascii", "replace")
+    path: str = request.scope["path"]
+    return f"{path}?{query}" if query else path
+
+
 def relative_path(scope: Scope) -> str:
     """Return the requested path below the mount path, in a canonical encoding.
 

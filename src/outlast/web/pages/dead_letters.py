@@ -10,7 +10,7 @@ from outlast.operations.actions import arguments_version
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, DeadLetterLine
 from outlast.ports.rows import DeadLetter, DeadLetterFilter
 from outlast.queue.dead_letters import dead_letter_filter
-from outlast.queue.masking import masked_text, masked_value
+from outlast.queue.masking import masked_row, masked_text, masked_value
 from outlast.report.dead_letters import (
     REASON_TEXTS,
     ArgumentField,
@@ -25,7 +25,7 @@ from outlast.report.dead_letters import (
     patch_operations,
 )
 from outlast.web.routing import BEFORE, Form, FormPage, PageData, PageRequest, PageRoute, Query, require
-from outlast.web.task_view import TaskView, audit_views, edit_views, mask_optional, masked_line, payload_text, task_view
+from outlast.web.task_view import TaskView, audit_views, edit_views, masked_line, payload_text, task_view
 
 _PATH = "/dead-letters"
 _EDIT_PAGE = "dead_letter_arguments"
@@ -44,7 +44,7 @@ def read_dead_letters(request: PageRequest) -> PageData:
     if not counted:
         tasks, categories = ([each._replace(size=None) for each in some] for some in (tasks, categories))
     return {
-        "rows": [row._replace(error_message=masked_line(row.error_message)) for row in found.rows],
+        "rows": [masked_row(row, masked_line) for row in found.rows],
         "next": found.next,
         "looked": found.looked,
         "stopped": found.next is not None and len(found.rows) < _ROWS,
@@ -89,15 +89,7 @@ def read_dead_letter(request: PageRequest) -> PageData:
     payload, cut = payload_text(dead_letter.parameters)
     last = dead_letter.failure
     return {
-        "dead_letter": dead_letter._replace(
-            parameters="",
-            failure={},
-            traceback=masked_text(dead_letter.traceback),
-            error_message=masked_text(dead_letter.error_message),
-            resource=mask_optional(dead_letter.resource),
-            options=mask_optional(dead_letter.options),
-            unique_key=mask_optional(dead_letter.unique_key),
-        ),
+        "dead_letter": masked_row(dead_letter._replace(parameters="", failure={})),
         "payload": payload,
         "payload_cut": cut,
         "rule": masked_text(str(last.get("rule") or "")),

@@ -8,7 +8,7 @@ from outlast.ports.rows import DeadLetterFilter, Group
 from outlast.ports.store import Store
 from outlast.ports.triage import Replay
 from outlast.queue.dead_letters import dead_letter_filter
-from outlast.queue.masking import masked_text
+from outlast.queue.masking import masked_row, masked_text
 from outlast.report.dead_letters import Facet, ReplayLine, filter_params, filter_text, replay_line
 from outlast.report.text_format import group_title
 from outlast.web.routing import BEFORE, FormPage, PageData, PageRequest, PageRoute, require
@@ -94,7 +94,7 @@ def read_new(request: PageRequest) -> PageData:
         names |= {fingerprint: list(tasks) for fingerprint, tasks in by_group.items() if tasks}
     return {
         "total": found.total if found else 0,
-        "groups": [each._replace(error_message=masked_text(each.error_message)) for each in groups],
+        "groups": [masked_row(each) for each in groups],
         "more_groups": max(len(found.groups) - len(groups), 0) if found else 0,
         "tasks": [Facet(*each) for each in found.tasks.items()] if found else [],
         "categories": [Facet(*each) for each in found.categories.items()] if found else [],
