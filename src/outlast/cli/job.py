@@ -360,8 +360,9 @@ def run(
     shows_progress = not as_json and not no_progress
     is_terminal = _terminal_console() is not None and sys.stdout.isatty()
     try:
-        if loaded.job.ledger and (not settings["dry_run"] or settings["resume"] or settings["only_failed"]):
-            loaded.check_tables()
+        needs_tables = loaded.job.ledger and (not settings["dry_run"] or settings["resume"] or settings["only_failed"])
+        if needs_tables and loaded.app is not None:
+            loaded.app.store.check_schema()  # SQLite creates them
         _resolve_last_run(loaded.job, settings)
         made = loaded.job.from_raw() if from_raw else loaded.job
         with _collect_summaries(hidden=is_terminal and not as_json) as summaries:

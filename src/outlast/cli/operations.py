@@ -24,7 +24,8 @@ from outlast.operations import FILTERS, FLAG, SOURCE, WHY, InvalidValueError, Pa
 from outlast.operations.actions import OperationResult
 from outlast.operations.table import OPERATIONS, Operation, perform
 from outlast.queue.audit import SUBJECTS
-from outlast.queue.masking import masked_texts
+from outlast.queue.masking import masked_row, masked_texts
+from outlast.report.text_format import detail_text
 
 if TYPE_CHECKING:
     from outlast.app import App
@@ -214,9 +215,6 @@ def _audit_table(row: "AuditEntry") -> Cells:
 
 def _reason_text(entry: "AuditEntry") -> str:
     """Return the reason and the other details of an entry, without secrets."""
-    more = ", ".join(f"{name} {_value_text(value)}" for name, value in entry.detail.items())
-    return str(masked_texts(f"{entry.reason} ({more})" if entry.reason and more else entry.reason or more))
-
-
-def _value_text(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    masked = masked_row(entry)
+    more = detail_text(masked.detail)
+    return f"{masked.reason} ({more})" if masked.reason and more else masked.reason or more

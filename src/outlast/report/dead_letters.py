@@ -2,13 +2,15 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from shlex import quote
 from typing import Any, NamedTuple
 
 from outlast.ports.rows import DeadLetterFilter, QueueRow, Reason, Status, Task, WorkerRow
 from outlast.ports.triage import Replay, ReplayState
+from outlast.queue.dead_letters import FILTER_FIELDS
+from outlast.queue.masking import masked_row
 from outlast.report.text_format import category_look, count, counted
 from outlast.units import rate_words, span
 
@@ -137,7 +139,8 @@ class ReplayStage(NamedTuple):
 
 
 _SHOWN_UNCHANGED = (
-    "id", "total", "replayed", "conflicts", "conflict_ids", "who", "created_at", "updated_at", "ended_at",
+    "id", "total", "replayed", "conflicts", "conflict_ids", "stopped_by", "who", "reason", "created_at", "updated_at",
+    "ended_at",
 )  # fmt: skip
 
 
@@ -183,14 +186,10 @@ class ReplayLine(NamedTuple):
     ended_at: datetime | None
 
 
-def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
-    """Return a replay as people see it.
-
-    Args:
-        replay: The row.
-        mask: Masks the secrets in its texts.
-    """
-    filters = replay.filters._replace(text=mask(replay.filters.text or ""))
+def replay_line(replay: Replay) -> ReplayLine:
+    """Return a replay as people see it, masked."""
+    replay = masked_row(replay)
+    filters = masked_row(replay.filters)
     handled = replay.replayed + replay.conflicts
     replay = replay._replace(total=max(replay.total, handled))  # a canary that failed is replayed a second time
     left = max(replay.total - handled, 0) if replay.state is not ReplayState.DONE else 0
@@ -207,8 +206,6 @@ def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
         handled=handled,
         left=left,
         percent=100 if not left else min(100 * handled // max(replay.total, 1), 99),
-        stopped_by=mask(replay.stopped_by),
-        reason=mask(replay.reason),
         can_stop=replay.state is ReplayState.RUNNING,
         can_resume=replay.state is ReplayState.STOPPED or (replay.state is ReplayState.CANCELLED and left > 0),
         **copied,
@@ -217,22 +214,15 @@ def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
 
 def filter_params(dead_letter_filter: DeadLetterFilter) -> dict[str, str]:
     """Return a filter as the fields of a form and the parameters of a URL; times are UTC."""
-    values = {
-        "category": dead_letter_filter.category,
-        "task": dead_letter_filter.task_type,
-        "group": dead_letter_filter.fingerprint,
-        "reason": dead_letter_filter.reason,
-        "queue": dead_letter_filter.queue,
-        "since": form_time(dead_letter_filter.since),
-        "until": form_time(dead_letter_filter.until),
-        "text": dead_letter_filter.text,
+    values = {name: getattr(dead_letter_filter, FILTER_FIELDS.get(name, name)) for name in _FILTER_NAMES}
+    return {
+        name: form_time(value) if isinstance(value, datetime) else str(value) for name, value in values.items() if value
     }
-    return {name: str(value) for name, value in values.items() if value}
 
 
-def form_time(at: datetime | None) -> str | None:
+def form_time(at: datetime) -> str:
     """Return a UTC time as a ``datetime-local`` field has it, without an offset."""
-    return None if at is None else at.replace(tzinfo=None).isoformat(timespec="seconds" if at.second else "minutes")
+    return at.replace(tzinfo=None).isoformat(timespec="seconds" if at.second else "minutes")
 
 
 def filter_text(params: Mapping[str, str], dead_letter_filter: DeadLetterFilter | None = None) -> str:

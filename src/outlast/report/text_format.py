@@ -1,12 +1,12 @@
 """Numbers, times, categories and store locations as people read them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from outlast.failure import Category
 from outlast.redact import redact
-from outlast.units import DISPLAY_UNITS
+from outlast.units import DISPLAY_UNITS, span
 
 
 class CategoryLook(NamedTuple):
@@ -40,6 +40,8 @@ _MEANINGS = {
     Category.UNKNOWN: "nothing showed what it is",
 }
 
+_DETAIL_SECONDS = {"snooze", "seconds"}
+_DETAIL_WORDS = {"True": "yes", "False": "no", "None": "none"}  # by text, because 1 equals True
 CATEGORIES = tuple(str(category) for category in _MEANINGS)
 """All categories, in the order of lists and charts."""
 
@@ -71,6 +73,19 @@ def counted(number: int, one: str, many: str = "") -> str:
 def group_title(error_type: str, tasks: Sequence[str]) -> str:
     """Return the title of a group of failures: ``TimeoutError in scrape``, ``TimeoutError in 2 tasks``."""
     return f"{error_type or 'Failure'} in {tasks[0] if len(tasks) == 1 else counted(len(tasks), 'task')}"
+
+
+def detail_text(detail: Mapping[str, Any]) -> str:
+    """Return the details of an audit entry in one line."""
+    return ", ".join(f"{name.replace('_', ' ')} {_detail_value(name, value)}" for name, value in detail.items())
+
+
+def _detail_value(name: str, value: Any) -> str:
+    if name in _DETAIL_SECONDS:
+        return span(value)
+    if isinstance(value, list):
+        return " ".join(_detail_value("", each) for each in value)
+    return "…" if isinstance(value, dict) else _DETAIL_WORDS.get(str(value), str(value))
 
 
 def ago(at: datetime, now: datetime) -> str:

@@ -107,8 +107,7 @@ def _plain_key(key: object) -> str:
     raise TypeError(f"a {type(key).__name__} cannot be a key in JSON")
 
 
-# A notice is stored in the session. A mounted dashboard has no sessions, so the browser keeps a random key of the
-# notice in a cookie: no other site can make the dashboard show a text.
+# The browser keeps a random key of a notice in a cookie: no other site can make the dashboard show a text.
 
 NOTICE_COOKIE = "outlast-notice"
 """Name of the cookie."""
@@ -130,7 +129,7 @@ class Notice(NamedTuple):
 
 
 class Notices:
-    """The notices of browsers without a session, each until a page has shown it."""
+    """The notices of all browsers, each until a page has shown it."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Notice] = {}
@@ -222,7 +221,11 @@ class Endpoints:
         path = _next_path(operation, done, page_request)
         path = quote(path.lstrip("/\\"), safe="/%?=&+:@!$'()*,;~-._#")  # always a path of this site
         response = Response(status_code=303, headers={"location": f"{url_prefix(request)}/{path}"})
-        self._store_notice(request, response, Notice(done.message, done.ok))
+        key, attributes = (
+            self._notices.add(Notice(done.message, done.ok)),
+            cookie_attributes(request.scope, url_prefix(request)),
+        )
+        response.set_cookie(NOTICE_COOKIE, key, max_age=NOTICE_SECONDS, **attributes)
         return response
 
     async def json_action(self, operation: Operation, request: Request) -> Response:
@@ -335,26 +338,8 @@ class Endpoints:
 
     def _take_notice(self, request: Request) -> tuple[Notice | None, bool]:
         """Return the notice of the last action, and whether its cookie must be deleted."""
-        session = _require_caller(request).session
-        if request.method == "HEAD":  # nobody sees it
-            return None, False
-        if session is not None:
-            notice, session.notice = session.notice, None
-            return notice, False
-        value = request.cookies.get(NOTICE_COOKIE)
-        return (None, False) if value is None else (self._notices.take(value), True)
-
-    def _store_notice(self, request: Request, response: Response, notice: Notice) -> None:
-        session = _require_caller(request).session
-        if session is not None:
-            session.notice = notice
-            return
-        response.set_cookie(
-            NOTICE_COOKIE,
-            self._notices.add(notice),
-            max_age=NOTICE_SECONDS,
-            **cookie_attributes(request.scope, url_prefix(request)),
-        )
+        key = None if request.method == "HEAD" else request.cookies.get(NOTICE_COOKIE)  # nobody sees that of a HEAD
+        return (None, False) if key is None else (self._notices.take(key), True)
 
 
 def _next_path(operation: Operation, done: OperationResult, page_request: PageRequest) -> str:

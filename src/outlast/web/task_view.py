@@ -9,7 +9,7 @@ from outlast.ports.rows import Attempt, Cooldown, Task
 from outlast.ports.store import Store
 from outlast.ports.triage import PayloadEdit
 from outlast.queue.dead_letters import masked_edit
-from outlast.queue.masking import masked_arguments, masked_row, masked_text
+from outlast.queue.masking import masked_arguments, masked_row, masked_text, masked_texts
 from outlast.report.text_format import shortened
 from outlast.report.timeline import Timeline, timeline
 from outlast.web.routing import PageData
@@ -150,12 +150,12 @@ def _attempt_views(attempts: Sequence[Attempt]) -> list[AttemptView]:
 
 
 def _attempt_view(place: int, attempt: Attempt, traceback: str, same_as: int, *, newest: bool) -> AttemptView:
-    started, failure = attempt.started_at, attempt.failure
+    started, failure = attempt.started_at, masked_texts(attempt.failure)
     message = masked_text(attempt.error_message)
     longest = _MAX_MESSAGE_CHARS if newest else _MAX_EARLIER_MESSAGE_CHARS
     same = ("outcome", "worker_id", "finished_at", "delay", "error_type", "fingerprint")
     copied: dict[str, Any] = {name: getattr(attempt, name) for name in same}
-    copied |= {name: _text_value(failure, name) for name in ("rule", "code", "origin", "location")}
+    copied |= {name: _typed_value(failure, name, str) or "" for name in ("rule", "code", "origin", "location")}
     return AttemptView(
         place=place,
         number=attempt.attempt,
@@ -173,11 +173,6 @@ def _attempt_view(place: int, attempt: Attempt, traceback: str, same_as: int, *,
         cut=bool(attempt.traceback) and not traceback and not same_as,
         **copied,
     )
-
-
-def _text_value(failure: dict[str, Any], name: str) -> str:
-    value = failure.get(name)
-    return masked_text(value) if isinstance(value, str) else ""
 
 
 def _typed_value(failure: dict[str, Any], name: str, *kinds: type) -> Any:

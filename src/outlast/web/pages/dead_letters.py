@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from outlast.operations import FILTERS, PATCH, ROW, InvalidValueError, Parameter, filter_arguments, text_kind
-from outlast.operations.actions import arguments_version
+from outlast.operations.actions import arguments_version, find_dead_letter
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, DeadLetterLine
 from outlast.ports.rows import DeadLetter, DeadLetterFilter
 from outlast.queue.dead_letters import dead_letter_filter
@@ -24,7 +24,7 @@ from outlast.report.dead_letters import (
     filter_text,
     patch_operations,
 )
-from outlast.web.routing import BEFORE, Form, FormPage, PageData, PageRequest, PageRoute, Query, require
+from outlast.web.routing import BEFORE, Form, FormPage, PageData, PageRequest, PageRoute, Query
 from outlast.web.task_view import TaskView, audit_views, edit_views, masked_line, payload_text, task_view
 
 _PATH = "/dead-letters"
@@ -84,7 +84,7 @@ def read_dead_letter(request: PageRequest) -> PageData:
         LookupError: If there is no dead letter with that number.
     """
     store = request.app.store
-    dead_letter = _find_dead_letter(request)
+    dead_letter = find_dead_letter(request.app, request.values["dead_letter_id"])
     task = store.get(dead_letter.original_task_id)
     payload, cut = payload_text(dead_letter.parameters)
     last = dead_letter.failure
@@ -103,20 +103,13 @@ def read_dead_letter(request: PageRequest) -> PageData:
     }
 
 
-def _find_dead_letter(request: PageRequest) -> DeadLetter:
-    message = (
-        f"dead letter {request.path['dead_letter_id']} does not exist: it may have been replayed, discarded or pruned"
-    )
-    return require(request.app.store.dead_letter(request.values["dead_letter_id"]), message)
-
-
 def read_edit(request: PageRequest) -> PageData:
     """Return the arguments of a dead letter as a form.
 
     Raises:
         LookupError: If there is no dead letter with that number.
     """
-    dead_letter = _find_dead_letter(request)
+    dead_letter = find_dead_letter(request.app, request.values["dead_letter_id"])
     fields = _argument_fields(dead_letter)
     payload, cut = payload_text(dead_letter.parameters)
     typed = request.typed()
@@ -168,7 +161,7 @@ def submitted_edit(request: PageRequest) -> Form:
         InvalidValueError: If a field or the patch is not valid.
         LookupError: If there is no dead letter with that id.
     """
-    dead_letter, typed = _find_dead_letter(request), request.typed()
+    dead_letter, typed = find_dead_letter(request.app, request.values["dead_letter_id"]), request.typed()
     try:
         patch: list[Any] = list(patch_operations(_argument_fields(dead_letter), typed))
     except FieldError as error:
