@@ -129,6 +129,12 @@ class TestTable:
         assert "hunter2" not in full.run("audit").stdout
         assert "hunter2" not in str(full.app().store.audits()), "not even in the table"
 
+    def test_values_of_secret_names_are_masked(self, full):
+        full.app().store.audit("ann", "edit", "tasks", {"password": "hunter2", "n": 1}, "")
+        said = full.run("audit", "--wide").stdout
+        assert "password ***, n 1" in said
+        assert "hunter2" not in full.run("audit", "--json").stdout
+
 
 class TestWriting:
     def test_what_is_kept_is_plain_and_short(self):

@@ -96,7 +96,7 @@ class TestOneRowMore:
         client = Client(site, ("Cookie", f"{access.cookie}={access.sessions.begin(Role.OPERATOR, 'ann')}"))
         answer = client.ask("POST", "/queues/door/paint", FORM, body=b"coats=3")
         assert (answer.status, answer.header("location")) == (303, "/queues")
-        assert "thing door has 3 coats" in client.get("/queues").text
+        assert "thing door has 3 coats" in client.after(answer).get("/queues").text
         reader = Client(site, ("Cookie", f"{access.cookie}={access.sessions.begin(Role.READER, 'bob')}"))
         assert reader.ask("POST", "/queues/door/paint", FORM, body=b"coats=3").status == 403
         source = '{% import "_parts.html" as ui with context %}{{ ui.operation_form("paint_thing", "Paint", {"thing": "door"}) }}'

@@ -71,7 +71,7 @@ def handle_dead_letters(word: str, app: "App", values: Values, who: str | None) 
     ids: dict[str, list[int]] = {word: [], "conflict": [], "gone": []}
     for each in handled:
         ids[each.outcome].append(each.id)
-    return OperationResult(handled_text(word, handled), ids, ok=len(ids[word]) == len(handled))
+    return OperationResult(handled_text(word, ids), ids, ok=len(ids[word]) == len(handled))
 
 
 def _handler(word: str, app: "App") -> Callable[..., Sequence[Handled]]:

@@ -40,11 +40,11 @@ def masked_text(text: str) -> str:
 
 
 def masked_texts(value: Any) -> Any:
-    """Return a value without the secrets in its texts: a text, a dict or list of texts, or None."""
+    """Return a value without the secrets in its texts and under secret names: a text, a dict or a list, or None."""
     if type(value) is str:  # members of an enumeration hold no secrets
         return masked_text(value)
     if isinstance(value, dict):
-        return {key: masked_texts(each) for key, each in value.items()}
+        return {key: MASK if is_secret_name(str(key), each) else masked_texts(each) for key, each in value.items()}
     return [masked_texts(each) for each in value] if isinstance(value, list) else value
 
 

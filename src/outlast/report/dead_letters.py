@@ -1,7 +1,7 @@
 """Dead letters in words: why they died, how replays progress, and their arguments as an editable form."""
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from shlex import quote
@@ -92,21 +92,18 @@ def blocked_reason(task: Task, queues: Sequence[QueueRow], workers: Sequence[Wor
     return ""
 
 
-def handled_text(word: str, handled: Sequence[tuple[int, str]]) -> str:
+def handled_text(word: str, ids: Mapping[str, Sequence[int]]) -> str:
     """Return the outcome of a bulk action, such as ``12 replayed, 2 stayed: …``.
 
     Args:
         word: The outcome that was asked for: ``replayed`` or ``discarded``.
-        handled: Numbers of dead letters and their outcomes: the word, ``conflict`` or ``gone``.
+        ids: Ids of dead letters by their outcomes: the word, ``conflict`` and ``gone``.
     """
-    by_outcome = defaultdict[str, list[int]](list)
-    for number, outcome in handled:
-        by_outcome[outcome].append(number)
-    texts = [f"{len(by_outcome[word])} {word}"]
-    if stayed := by_outcome["conflict"]:
+    texts = [f"{len(ids[word])} {word}"]
+    if stayed := ids["conflict"]:
         whose = "its unique key is" if len(stayed) == 1 else "their unique keys are"
         texts.append(f"{len(stayed)} stayed: {whose} taken by another live task ({numbers_text(stayed)})")
-    if gone := by_outcome["gone"]:
+    if gone := ids["gone"]:
         verb = "does" if len(gone) == 1 else "do"
         texts.append(f"{len(gone)} {verb} not exist any more ({numbers_text(gone)})")
     return ", ".join(texts)

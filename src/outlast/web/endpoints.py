@@ -98,11 +98,8 @@ def _plain_collection(value: object) -> Any:
 
 
 def _plain_key(key: object) -> str:
-    if isinstance(key, Enum):
-        return _plain_key(key.value)
-    if isinstance(key, str):
-        return key
-    if type(key) is int:
+    key = key.value if isinstance(key, Enum) else key
+    if isinstance(key, str) or type(key) is int:
         return str(key)
     raise TypeError(f"a {type(key).__name__} cannot be a key in JSON")
 
