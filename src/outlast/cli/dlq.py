@@ -38,7 +38,7 @@ from outlast.cli.output import (
     row_data,
     table,
 )
-from outlast.queue.dead_letters import FILTER_FIELDS, masked_edit
+from outlast.queue.dead_letters import FILTER_FIELDS, masked_edit, masked_replay
 from outlast.queue.masking import masked_parameters, masked_texts
 from outlast.report.dead_letters import replay_line
 from outlast.report.text_format import counted
@@ -83,7 +83,7 @@ def follow_replay(app: "App", replay: "Replay", *, wait: bool, as_json: bool, ve
     """
     number = replay.id
     if not as_json:
-        print_text(f"replay {number} {verb}: {replay_line(replay).told}")
+        print_text(f"replay {number} {verb}: {replay_line(masked_replay(replay)).told}")
     if warn_without_worker(app) or not wait:
         _print_follow_up(replay, as_json=as_json)
         click.get_current_context().exit(EXIT_FAILED if wait else 0)
@@ -140,7 +140,7 @@ def _show_progress(steps: "Iterator[Replay]") -> "Replay":
         stage = (last.stage, last.replayed > 0)
         if stage != shown and last.state == "running":
             shown = stage
-            click.echo(f"replay {last.id}: {replay_line(last).told}", err=True)
+            click.echo(f"replay {last.id}: {replay_line(masked_replay(last)).told}", err=True)
     return last
 
 
@@ -149,14 +149,14 @@ def _show_bar(steps: "Iterator[Replay]", console: "Console") -> "Replay":
         bar = progress.add_task("replayed")
         last = next(steps)
         for last in steps:
-            line = replay_line(last)
+            line = replay_line(masked_replay(last))
             now = next((step.name.lower() for step in line.steps if step.state == "now"), "replayed")
             progress.update(bar, total=last.total, completed=line.handled, description=now)
     return last
 
 
 def _print_end(last: "Replay") -> None:
-    line = replay_line(last)
+    line = replay_line(masked_replay(last))
     print_text(f"replay {last.id}: {line.told}", "green" if last.state == "done" and not last.conflicts else "red")
     if line.stopped_by:
         print_text(f"  {line.stopped_by}", "red")
@@ -615,7 +615,7 @@ def list_replays(app: "App", *, running: bool, limit: int, as_json: bool) -> Non
 
 @table("ID, STATE, QUEUED, OF, CONFLICTS, STARTED, WHAT")
 def _replays_table(replay: "Replay") -> Cells:
-    line = replay_line(replay)
+    line = replay_line(masked_replay(replay))
     started = relative_time(line.created_at)
     return line.id, line.state, line.replayed, line.total, line.conflicts or None, started, line.what
 
@@ -635,7 +635,7 @@ def show_replay(app: "App", number: int, *, as_json: bool) -> None:
     if as_json:
         print_json(replay_data(found))
         return
-    line = replay_line(found)
+    line = replay_line(masked_replay(found))
     print_facts(
         {
             "replay": f"{line.id}, {line.state}",

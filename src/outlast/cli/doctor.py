@@ -15,7 +15,7 @@ from outlast.cli.output import print_json, print_text
 from outlast.errors import ConfigError, SchemaError
 from outlast.queue.audit import write_audit
 from outlast.report.doctor import DoctorFinding, clock_finding, finding_text, ledger_findings
-from outlast.report.text_format import counted, store_location
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,9 +65,7 @@ def doctor(app: "App", *, repair: bool, as_json: bool) -> None:
         counters = [each.text for each in after if each.ok is False]
     failed = others_failed or bool(counters)
     if as_json:
-        print_json(
-            {"store": store_location(app.store), "ok": not failed, "findings": [each._asdict() for each in found]}
-        )
+        print_json({"store": app.store.location, "ok": not failed, "findings": [each._asdict() for each in found]})
     if failed:
         raise SystemExit(1)
 
@@ -84,7 +82,7 @@ def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
         yield DoctorFinding(
             "store",
             ok=True,
-            text=f"{store_location(app.store)} answers within {took * 1000:.0f} ms, its tables have the right version",
+            text=f"{app.store.location} answers within {took * 1000:.0f} ms, its tables have the right version",
         )
         yield clock_finding(time.time() - app.store.now().timestamp())
         app.store.check_dead_letters()

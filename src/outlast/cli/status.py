@@ -23,7 +23,7 @@ from outlast.cli.queues import queues_table
 from outlast.cli.sources import state_counts_text
 from outlast.queue.masking import masked_texts
 from outlast.report.job_runs import DIED
-from outlast.report.text_format import counted, store_location
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ def _watch(app: "App", top: int) -> None:
 
 def _status_data(app: "App", top: int) -> JsonObject:
     return {
-        "store": store_location(app.store),
+        "store": app.store.location,
         "counts": app.tasks.counts(),
         "queues": [row_data(row) for row in app.tasks.queues()],
         "workers": [row_data(row) for row in app.tasks.workers()],
@@ -101,7 +101,7 @@ def _overview(app: "App", top: int) -> "RenderableType":
     from rich.console import Group  # noqa: PLC0415  # not for --help
 
     parts: list[RenderableType] = [
-        styled_text(store_location(app.store), "dim"),
+        styled_text(app.store.location, "dim"),
         styled_text(status_counts_text(app.tasks.counts()), "bold"),
     ]
     queues, workers, cooldowns = app.tasks.queues(), app.tasks.workers(), app.tasks.cooldowns()

@@ -10,7 +10,6 @@ from outlast.decide.decision import AlertKind
 from outlast.errors import ConfigError
 from outlast.ports.source_rows import Alert
 from outlast.redact import Redactor
-from outlast.report.text_format import shortened
 from outlast.units import span
 
 __all__ = ["DIGEST_AT", "TEXT_LIMIT", "TITLE_LIMIT", "Message", "check_dashboard_url", "compose"]
@@ -78,7 +77,7 @@ def _single_message(alert: Alert, dashboard: str) -> Message:
     facts = f"Alert {alert.id}, {at}. Command: {command}"
     footer = f"{facts}\n{page}" if page else facts
     safe = _safe_alert(alert, TEXT_LIMIT)
-    text = shortened(safe.text, TEXT_LIMIT - len(footer) - 1)
+    text = _truncate(safe.text, TEXT_LIMIT - len(footer) - 1)
     return Message(_headline(alert, TITLE_LIMIT), f"{text}\n{footer}".strip(), (alert.kind,), (safe,), (page,))
 
 
@@ -126,8 +125,8 @@ def _digest_message(alerts: Sequence[Alert], dashboard: str) -> Message:
         lines.append(f"… and {len(alerts) - _MAX_LINES} more")
     title = f"{len(alerts)} changes: {_counts_text(alerts)}"
     return Message(
-        shortened(title, TITLE_LIMIT),
-        shortened("\n".join(lines), TEXT_LIMIT),
+        _truncate(title, TITLE_LIMIT),
+        _truncate("\n".join(lines), TEXT_LIMIT),
         tuple(alert.kind for alert in alerts),
         tuple(_safe_alert(alert, _DIGEST_TEXT_LIMIT) for alert in alerts),
         pages,
@@ -138,8 +137,8 @@ def _safe_alert(alert: Alert, limit: int) -> Alert:
     return alert._replace(
         key=_redacted_line(alert.key),
         state=None if alert.state is None else _redacted_line(alert.state),
-        title=shortened(_redacted_line(alert.title), TITLE_LIMIT),
-        text=shortened(_redact(alert.text).strip(), limit),
+        title=_truncate(_redacted_line(alert.title), TITLE_LIMIT),
+        text=_truncate(_redact(alert.text).strip(), limit),
     )
 
 
@@ -156,16 +155,20 @@ def _counts_text(alerts: Sequence[Alert]) -> str:
 def _count_label(alert: Alert) -> str:
     if alert.kind is AlertKind.RECOVERED or alert.kind is AlertKind.REMINDER:
         return alert.kind.value
-    return shortened(_redacted_line(alert.state or alert.kind.value), _COUNT_LABEL_LIMIT)
+    return _truncate(_redacted_line(alert.state or alert.kind.value), _COUNT_LABEL_LIMIT)
 
 
 def _headline(alert: Alert, limit: int) -> str:
     prefix = _TITLE_PREFIXES[alert.kind]
     if alert.lasted is not None and alert.lasted >= 1:  # less says nothing
         prefix = f"recovered after {span(alert.lasted)}: "
-    return shortened(prefix + (_redacted_line(alert.title) or _redacted_line(alert.key)), limit)
+    return _truncate(prefix + (_redacted_line(alert.title) or _redacted_line(alert.key)), limit)
 
 
 def _redacted_line(text: str) -> str:
     """Return a text as one redacted line."""
     return _redact(" ".join(text.split()))
+
+
+def _truncate(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -13,7 +13,7 @@ from outlast.ports.rows import Attempt, DeadLetter, DeadLetterFilter, Group, Rea
 from outlast.ports.store import Store
 from outlast.ports.triage import NewReplay, PayloadEdit, Replay, ReplayState
 from outlast.queue.audit import os_user, write_audit
-from outlast.queue.masking import masked_parameters, masked_text
+from outlast.queue.masking import masked_parameters, masked_row, masked_text
 from outlast.queue.payload import ENCODER
 from outlast.queue.payload_patch import apply_patch, masked_values
 from outlast.queue.task_reader import enum_member
@@ -349,6 +349,11 @@ def masked_edit(edit: PayloadEdit) -> PayloadEdit:
     bare = [{"op": each["op"], "path": masked_text(each["path"])} for each in json.loads(edit.patch)]
     patch = ENCODER.encode(bare)  # a value may be a secret of neither text
     return edit._replace(before=masked_parameters(edit.before), after=masked_parameters(edit.after), patch=patch)
+
+
+def masked_replay(replay: Replay) -> Replay:
+    """Return a replay without the secrets in its texts and in its filter."""
+    return masked_row(replay)._replace(filters=masked_row(replay.filters))
 
 
 def _pop_filter(which: dict[str, Any]) -> tuple[DeadLetterFilter, int | None]:

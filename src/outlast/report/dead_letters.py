@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from outlast.ports.rows import DeadLetterFilter, QueueRow, Reason, Status, Task, WorkerRow
 from outlast.ports.triage import Replay, ReplayState
-from outlast.queue.dead_letters import FILTER_FIELDS
-from outlast.queue.masking import masked_row
 from outlast.report.text_format import category_look, count, counted
 from outlast.units import rate_words, span
 
@@ -39,6 +37,7 @@ STATUS_TEXTS: dict[str, str] = {
 _MAX_NUMBERS_SHOWN = 10
 _CANARIES = 11  # one, then ten
 _LAST_STAGE = 2  # the rest
+_FILTER_FIELDS = {"task": "task_type", "group": "fingerprint"}
 _FILTER_NAMES = ("category", "task", "group", "reason", "queue", "since", "until", "text")
 
 
@@ -184,17 +183,15 @@ class ReplayLine(NamedTuple):
 
 
 def replay_line(replay: Replay) -> ReplayLine:
-    """Return a replay as people see it, masked."""
-    replay = masked_row(replay)
-    filters = masked_row(replay.filters)
+    """Return a replay as people see it; the row must be masked."""
     handled = replay.replayed + replay.conflicts
     replay = replay._replace(total=max(replay.total, handled))  # a canary that failed is replayed a second time
     left = max(replay.total - handled, 0) if replay.state is not ReplayState.DONE else 0
-    params = filter_params(filters)
+    params = filter_params(replay.filters)
     copied: dict[str, Any] = {name: getattr(replay, name) for name in _SHOWN_UNCHANGED}
     return ReplayLine(
         state=str(replay.state),
-        what=filter_text(params, filters),
+        what=filter_text(params, replay.filters),
         filters=params,
         told=_progress_text(replay, left),
         steps=_replay_steps(replay),
@@ -211,7 +208,7 @@ def replay_line(replay: Replay) -> ReplayLine:
 
 def filter_params(dead_letter_filter: DeadLetterFilter) -> dict[str, str]:
     """Return a filter as the fields of a form and the parameters of a URL; times are UTC."""
-    values = {name: getattr(dead_letter_filter, FILTER_FIELDS.get(name, name)) for name in _FILTER_NAMES}
+    values = {name: getattr(dead_letter_filter, _FILTER_FIELDS.get(name, name)) for name in _FILTER_NAMES}
     return {
         name: form_time(value) if isinstance(value, datetime) else str(value) for name, value in values.items() if value
     }

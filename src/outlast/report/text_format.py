@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from outlast.failure import Category
-from outlast.redact import redact
 from outlast.units import DISPLAY_UNITS, span
 
 
@@ -96,20 +95,3 @@ def ago(at: datetime, now: datetime) -> str:
     whole = round(abs(seconds))
     unit, size = next(((unit, size) for unit, size in DISPLAY_UNITS if whole >= size), ("s", 1))
     return f"{whole // size} {unit} ago" if seconds > 0 else f"in {whole // size} {unit}"
-
-
-def store_location(store: object) -> str:
-    """Return where a store keeps its tables, as a URL without a password."""
-    if getattr(store, "in_process", False):
-        return "memory"
-    database = getattr(store, "db", None)
-    path = getattr(database, "path", None)
-    if path is not None:
-        return f"sqlite:///{path}"
-    parameters = getattr(database, "_parameters", None)  # of libpq, including the password
-    if isinstance(parameters, dict):
-        server = ":".join(str(parameters[key]) for key in ("host", "port") if parameters.get(key))
-        name = getattr(database, "schema", "outlast")
-        schema = "" if name == "outlast" else f"?schema={name}"
-        return redact(f"postgresql://{server}/{parameters.get('dbname', '')}{schema}")
-    return type(store).__name__.removesuffix("Store").lower()

@@ -9,7 +9,7 @@ import outlast
 from outlast.health import Finding, HealthChecker
 from outlast.ports.store import Store
 from outlast.queue.masking import masked_text
-from outlast.report.text_format import counted, store_location
+from outlast.report.text_format import counted
 from outlast.units import span
 from outlast.web.routing import PageData, PageRequest, PageRoute
 
@@ -44,7 +44,7 @@ def _read_health(request: PageRequest) -> PageData:
     return {
         "state": report.status,
         "checks": checks,
-        "store": store_location(request.app.store),
+        "store": request.app.store.location,
         "channels": [channel.name for channel in request.app.channels],
         "versions": _versions(),
     }
