@@ -121,6 +121,15 @@ class Client:
         raw = path if isinstance(path, bytes) else path.encode("latin-1")
         return ask(self.site, method, self.mount.encode() + raw, headers, body, **({"root_path": self.mount} | scope))
 
+    def after(self, answer: Answer) -> "Client":
+        """Return somebody who also has the cookies of an answer."""
+        cookies = [value for name, value in self.headers if name == "Cookie"]
+        cookies += [each.partition(";")[0] for each in answer.cookies()]
+        others = [header for header in self.headers if header[0] != "Cookie"]
+        return Client(
+            self.site, *others, ("Cookie", "; ".join(cookies)), host=self.host, origin=self.origin, mount=self.mount
+        )
+
     def get(self, path: str | bytes, *more: tuple[str, str], **scope: Any) -> Answer:
         return self.ask("GET", path, *more, **scope)
 

@@ -11,7 +11,7 @@ from outlast.operations.actions import OperationResult
 from outlast.operations.table import Operation
 from outlast.web.access.hook import HookAccess
 from outlast.web.access.token_access import TokenAccess, Tokens
-from outlast.web.routing import NotFoundError, PageRoute
+from outlast.web.routing import PageRoute
 from outlast.web.site import build_site
 from web_asking import Client
 
@@ -40,7 +40,7 @@ def act(_app, values, who):
 
 
 RAISED = {
-    "gone": NotFoundError("there is no <b>such</b> thing"),
+    "gone": LookupError("there is no <b>such</b> thing"),
     "bad": InvalidValueError("give a number"),
     "locked": sqlite3.OperationalError("unable to open postgresql://user:hunter2@db/x"),
     "schema": SchemaError(0, 4),

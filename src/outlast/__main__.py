@@ -8,7 +8,7 @@ def main() -> None:
     try:
         from outlast.cli import cli  # noqa: PLC0415  # the core has no dependencies, so this may fail
 
-        cli()  # a command imports what it needs, so this may fail too
+        cli(prog_name="outlast")  # a command imports what it needs, so this may fail too
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"click", "rich"}:
             raise

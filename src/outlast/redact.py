@@ -100,7 +100,7 @@ _ERROR_NAME = (
     r"(?:Invalid|Expired|Missing|Unexpected|Bad|Unknown|Malformed|No|Illegal|Unsupported|Incorrect|Wrong|Revoked)[A-Z]"
 )
 # Blanks and line breaks before a value, types of YAML, and those that PHP shows.
-_BEFORE_VALUE = rf"(?:\*\*)?[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=[^\s=])|string\(\d{{1,9}}\) )?"
+_BEFORE_VALUE = rf"(?:\*\*(?!\*))?[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=[^\s=])|string\(\d{{1,9}}\) )?"
 # What messages say about an option: --password is required.
 _ABOUT_OPTION = (
     rf"(?:is|are|was|has|must|requires?|required|needs?|expects?|cannot|can't|and|or|not|without|may|should){_END}"

@@ -181,7 +181,7 @@ def test_a_notice_stays_text(world):
     world.hostile.app.store.pause(EVIL)  # else it may be gone: other tests cancel what waits there
     answer = client.post(f"/queues/{quote(EVIL, safe='')}/resume")
     assert answer.status == 303
-    shown = client.get(answer.header("location"))
+    shown = client.after(answer).get(answer.header("location"))
     tree = _checked_html(shown)
     assert MARK in tree.css_first(".notice").text()
 

@@ -172,7 +172,7 @@ def test_fragments_of_pages_that_nobody_looks_at_are_dropped():
     news = EventLog()
     for number in range(300):
         news.publish_parts(f"overview/{number}", "a<!-- part -->b")
-    news.publish_pulse({"x": 1})
+    news.publish_for_all("pulse", {"x": 1})
     news.keep({"overview/7"})
     assert set(news._events) == {"pulse", "overview/7 0", "overview/7 1"}
     assert len(list(news.since({}, "overview/7"))) == 3

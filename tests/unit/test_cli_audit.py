@@ -51,6 +51,7 @@ def full(world):
     (world.folder / "urls.txt").write_text("https://c.example/\n")
     app = world.app()
     app.sources.add("https://a.example/")
+    app.store.order_breaker("a.test", "open", None)
     app.store.raise_alerts(
         [__import__("outlast.ports.source_rows", fromlist=["NewAlert"]).NewAlert("k", "bad", "title")]
     )
@@ -127,6 +128,12 @@ class TestTable:
         full.run("sources", "add", "https://user:hunter2@b.example/")
         assert "hunter2" not in full.run("audit").stdout
         assert "hunter2" not in str(full.app().store.audits()), "not even in the table"
+
+    def test_values_of_secret_names_are_masked(self, full):
+        full.app().store.audit("ann", "edit", "tasks", {"password": "hunter2", "n": 1}, "")
+        said = full.run("audit", "--wide").stdout
+        assert "password ***, n 1" in said
+        assert "hunter2" not in full.run("audit", "--json").stdout
 
 
 class TestWriting:

@@ -96,7 +96,7 @@ class TestOneRowMore:
         client = Client(site, ("Cookie", f"{access.cookie}={access.sessions.begin(Role.OPERATOR, 'ann')}"))
         answer = client.ask("POST", "/queues/door/paint", FORM, body=b"coats=3")
         assert (answer.status, answer.header("location")) == (303, "/queues")
-        assert "thing door has 3 coats" in client.get("/queues").text
+        assert "thing door has 3 coats" in client.after(answer).get("/queues").text
         reader = Client(site, ("Cookie", f"{access.cookie}={access.sessions.begin(Role.READER, 'bob')}"))
         assert reader.ask("POST", "/queues/door/paint", FORM, body=b"coats=3").status == 403
         source = '{% import "_parts.html" as ui with context %}{{ ui.operation_form("paint_thing", "Paint", {"thing": "door"}) }}'
@@ -222,10 +222,28 @@ def test_periodic_tasks_are_paused_from_a_shell(app):
     ]
     assert outlast_command(app, "periodic", "run-now", "nightly") == (
         1,
-        "periodic task nightly is not one of this program; name its app with --app MODULE:APP",
+        "this program has no periodic task nightly; name the app that defines it with --app MODULE:APP",
     )
     assert outlast_command(app, "periodic", "resume", "nightly") == (0, "periodic task nightly is resumed")
     assert [row.paused for row in app.store.periodic()] == [False]
+
+
+def test_a_program_names_its_periodic_tasks_if_another_one_is_asked_for(app):
+    @app.periodic(every=60)
+    def nightly() -> None: ...
+
+    row = next(each for each in OPERATIONS if each.name == "run_periodic_now")
+    with pytest.raises(LookupError, match=r"has no periodic task hourly; it has: nightly$"):
+        table.perform(app, row, {"periodic": "hourly", "why": None})
+
+
+def test_closing_a_breaker_that_nobody_knows_is_not_done(app):
+    assert outlast_command(app, "breakers", "close", "api") == (
+        1,
+        "no process has a breaker named api; if there was an order to open it, it is withdrawn",
+    )
+    assert outlast_command(app, "breakers", "open", "api")[0] == 0, "the order is kept for a process that has one"
+    assert outlast_command(app, "breakers", "close", "api")[0] == 0, "the order is withdrawn"
 
 
 def test_selected_tasks_that_do_not_wait_stay(app):

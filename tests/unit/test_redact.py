@@ -231,3 +231,8 @@ def test_rule_and_code_show_no_secret():
         failure.to_json().encode()
         assert len(failure.code or "") <= 120
         assert len(failure.rule) <= 300
+
+
+@pytest.mark.parametrize("text", ["token=***", "sync api_key=***", "**password:** ***"])
+def test_a_text_that_is_masked_already_stays(text):
+    assert redact(text) == text

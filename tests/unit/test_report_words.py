@@ -6,7 +6,7 @@ import pytest
 
 from outlast.failure import RETRYABLE, Category
 from outlast.report.classification import stored_judgement
-from outlast.report.text_format import CATEGORIES, ago, category_look, count, counted
+from outlast.report.text_format import CATEGORIES, ago, category_look, count, counted, detail_text
 from outlast.units import span
 
 NOW = datetime(2026, 11, 15, 12, 0, 30, tzinfo=UTC)
@@ -117,3 +117,8 @@ def test_facts_leave_out_what_is_not_known():
         "data", {"origin": "unknown", "http_status": None, "code": "", "location": "a.py:run"}
     ).facts
     assert facts == {"Where": "a.py:run"}
+
+
+def test_the_details_of_an_audit_entry_are_one_line():
+    detail = {"dead_letter_id": [1, 0, 7], "canary": True, "rate": None, "snooze": 7200.0, "filters": {"task": "x"}}
+    assert detail_text(detail) == "dead letter id 1 0 7, canary yes, rate none, snooze 2 h, filters …"

@@ -279,11 +279,12 @@ def test_who_may_only_look_sees_no_buttons(world):
 
 
 def test_outcomes_in_words():
-    assert handled_text("replayed", [(1, "replayed")]) == "1 replayed"
-    assert handled_text("replayed", [(1, "conflict"), (2, "conflict")]) == (
+    assert handled_text("replayed", {"replayed": [1], "conflict": [], "gone": []}) == "1 replayed"
+    assert handled_text("replayed", {"replayed": [], "conflict": [1, 2], "gone": []}) == (
         "0 replayed, 2 stayed: their unique keys are taken by another live task (1, 2)"
     )
-    assert handled_text("discarded", [(1, "gone"), (2, "gone")]) == "0 discarded, 2 do not exist any more (1, 2)"
+    gone = {"discarded": [], "conflict": [], "gone": [1, 2]}
+    assert handled_text("discarded", gone) == "0 discarded, 2 do not exist any more (1, 2)"
     assert numbers_text(range(1, 13)) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 others"
 
 

@@ -11,7 +11,6 @@ import outlast
 from outlast.observe.channels import channel
 from outlast.ports.rows import WorkerRow
 from outlast.ports.source_rows import NewAlert
-from outlast.report.text_format import store_location
 
 FEW_SECONDS = 15.0  # far more than a check has, far less than a hang
 
@@ -125,18 +124,15 @@ def test_the_channels_are_named(tmp_path):
 
 class TestStoreTold:
     def test_a_password_is_no_part_of_it(self):
-        class Database:
-            _parameters = {"host": "db.test", "port": 5432, "dbname": "jobs", "user": "me", "password": "hunter2"}
+        from outlast.stores.postgres.store import PostgresStore
 
-        class Store:
-            db = Database()
-
-        assert store_location(Store()) == "postgresql://db.test:5432/jobs"
+        store = PostgresStore("postgresql://me:hunter2@db.test:5432/jobs?schema=mine")
+        assert store.location == "postgresql://db.test:5432/jobs?schema=mine"
 
     def test_memory(self):
         from outlast.stores.sqlite.memory import MemoryStore
 
-        assert store_location(MemoryStore()) == "memory"
+        assert MemoryStore().location == "memory"
 
 
 def test_a_dashboard_that_is_gone_leaves_nothing_behind(tmp_path):

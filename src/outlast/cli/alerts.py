@@ -14,7 +14,6 @@ from outlast.cli.logs import set_up_logs
 from outlast.cli.output import (
     Cells,
     JsonObject,
-    mask_secrets,
     print_json,
     print_list,
     print_text,
@@ -25,6 +24,7 @@ from outlast.cli.output import (
 from outlast.decide.decision import AlertKind
 from outlast.observe.messages import Message
 from outlast.queue.audit import write_audit
+from outlast.queue.masking import masked_texts
 from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _alerts_table(alert: "Alert") -> Cells:
         relative_time(alert.created_at),
         alert.deliveries or None,
         _delivery_text(alert),
-        f"{mask_secrets(alert.title)}{f' [{mask_secrets(alert.last_error)}]' if alert.last_error else ''}",
+        f"{masked_texts(alert.title)}{f' [{masked_texts(alert.last_error)}]' if alert.last_error else ''}",
     )
 
 
@@ -133,13 +133,13 @@ def test_channels(app: "App", *, as_json: bool) -> None:
     if as_json:
         print_json(
             [
-                {"channel": name, "delivered": not why, "error": mask_secrets(why) or None}
+                {"channel": name, "delivered": not why, "error": masked_texts(why) or None}
                 for name, why in outcomes.items()
             ]
         )
     else:
         for name, why in outcomes.items():
-            result = f"not delivered: {printable_line(mask_secrets(why))}" if why else "delivered"
+            result = f"not delivered: {printable_line(masked_texts(why))}" if why else "delivered"
             print_text(f"{name}: {result}", "red" if why else "green")
     if any(outcomes.values()):
         exit_failed()
@@ -209,6 +209,6 @@ def _print_delivered(delivered: "dict[str, list[Alert]]") -> None:
     for channel, found in delivered.items():
         print_text(f"{channel}: {counted(len(found), 'alert')} delivered", "green")
         for alert in found[:_MAX_LISTED]:
-            print_text(f"  {alert.id} {printable_line(mask_secrets(alert.title))}")
+            print_text(f"  {alert.id} {printable_line(masked_texts(alert.title))}")
         if len(found) > _MAX_LISTED:
             print_text(f"  … and {len(found) - _MAX_LISTED} more")

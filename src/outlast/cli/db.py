@@ -15,7 +15,7 @@ from outlast.cli.output import (
     status_counts_text,
     throttled,
 )
-from outlast.report.text_format import counted, store_location
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +64,7 @@ def migrate(app: "App") -> None:
 
 def _migrate_tables(app: "App") -> None:
     version = app.create_schema()
-    print_text(f"{store_location(app.store)}: the tables have version {version}", "green")
+    print_text(f"{app.store.location}: the tables have version {version}", "green")
 
 
 @db.command("check")
@@ -77,16 +77,13 @@ def check(app: "App", *, as_json: bool) -> None:
     Example:
       outlast db check --app jobs:app
     """  # noqa: D301  # click reads the control character, not a backslash
-    app.store.check_schema()
+    version = app.store.check_schema()
     app.store.check_dead_letters()
-    version = app.create_schema()  # changes nothing here; returns the version
     counts = app.tasks.counts()
     if as_json:
-        print_json({"store": store_location(app.store), "version": version, "counts": counts})
+        print_json({"store": app.store.location, "version": version, "counts": counts})
         return
-    print_text(
-        f"{store_location(app.store)}: ok; the tables have version {version}, dead letters can be written", "green"
-    )
+    print_text(f"{app.store.location}: ok; the tables have version {version}, dead letters can be written", "green")
     print_text(status_counts_text(counts))
 
 
@@ -148,7 +145,7 @@ def move(sqlite_url: str, postgres_url: str | None, *, dry_run: bool, cancel: bo
     with ExitStack() as stack:
         source = stack.enter_context(open_source(sqlite_url))
         target = None if postgres_url is None else stack.enter_context(open_target(postgres_url))
-        names = MoveNames(store_location(source.store), "" if target is None else store_location(target.store))
+        names = MoveNames(source.store.location, "" if target is None else target.store.location)
         if cancel:
             _cancel(source, target, names, as_json=as_json)
         elif target is not None and dry_run:

@@ -27,7 +27,6 @@ from outlast.cli.output import (
     Cells,
     JsonObject,
     make_console,
-    mask_secrets,
     print_attempts,
     print_facts,
     print_json,
@@ -39,8 +38,8 @@ from outlast.cli.output import (
     row_data,
     table,
 )
-from outlast.queue.dead_letters import FILTER_FIELDS, masked_edit
-from outlast.queue.masking import masked_parameters
+from outlast.queue.dead_letters import FILTER_FIELDS, masked_edit, masked_replay
+from outlast.queue.masking import masked_parameters, masked_texts
 from outlast.report.dead_letters import replay_line
 from outlast.report.text_format import counted
 
@@ -84,7 +83,7 @@ def follow_replay(app: "App", replay: "Replay", *, wait: bool, as_json: bool, ve
     """
     number = replay.id
     if not as_json:
-        print_text(f"replay {number} {verb}: {replay_line(replay, mask_secrets).told}")
+        print_text(f"replay {number} {verb}: {replay_line(masked_replay(replay)).told}")
     if warn_without_worker(app) or not wait:
         _print_follow_up(replay, as_json=as_json)
         click.get_current_context().exit(EXIT_FAILED if wait else 0)
@@ -141,7 +140,7 @@ def _show_progress(steps: "Iterator[Replay]") -> "Replay":
         stage = (last.stage, last.replayed > 0)
         if stage != shown and last.state == "running":
             shown = stage
-            click.echo(f"replay {last.id}: {replay_line(last, mask_secrets).told}", err=True)
+            click.echo(f"replay {last.id}: {replay_line(masked_replay(last)).told}", err=True)
     return last
 
 
@@ -150,14 +149,14 @@ def _show_bar(steps: "Iterator[Replay]", console: "Console") -> "Replay":
         bar = progress.add_task("replayed")
         last = next(steps)
         for last in steps:
-            line = replay_line(last, mask_secrets)
+            line = replay_line(masked_replay(last))
             now = next((step.name.lower() for step in line.steps if step.state == "now"), "replayed")
             progress.update(bar, total=last.total, completed=line.handled, description=now)
     return last
 
 
 def _print_end(last: "Replay") -> None:
-    line = replay_line(last, mask_secrets)
+    line = replay_line(masked_replay(last))
     print_text(f"replay {last.id}: {line.told}", "green" if last.state == "done" and not last.conflicts else "red")
     if line.stopped_by:
         print_text(f"  {line.stopped_by}", "red")
@@ -229,7 +228,7 @@ def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], 
     print_text(f"  now     {edited.after}")
     for name, kept in (("resource", letter.resource), ("unique key", letter.unique_key)):
         if kept is not None:
-            print_text(f"  the {name} stays {mask_secrets(kept)}", "yellow")
+            print_text(f"  the {name} stays {masked_texts(kept)}", "yellow")
     print_text(f"to use them: {next_command('dlq', 'replay', number)}", "dim")
 
 
@@ -496,7 +495,7 @@ def _dead_letters_table(letter: "DeadLetter") -> Cells:
         letter.reason.value,
         letter.error_category,
         relative_time(letter.moved_to_dlq_at),
-        f"{letter.error_type}: {mask_secrets(letter.error_message)}",
+        f"{letter.error_type}: {masked_texts(letter.error_message)}",
     )
 
 
@@ -527,14 +526,14 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
         {
             "dead letter": f"{letter.id}, of task {letter.original_task_id} {letter.task_type}",
             "reason": letter.reason.value,
-            "error": f"{letter.error_type}: {mask_secrets(letter.error_message)}",
+            "error": f"{letter.error_type}: {masked_texts(letter.error_message)}",
             "category": f"{letter.error_category}{f' ({rule})' if rule else ''}",
             "group": letter.fingerprint,
             "arguments": masked_parameters(letter.parameters),
             "queue": f"{letter.queue}, priority {letter.priority}",
-            "unique key": mask_secrets(letter.unique_key),
-            "resource": mask_secrets(letter.resource),
-            "options": mask_secrets(letter.options),
+            "unique key": masked_texts(letter.unique_key),
+            "resource": masked_texts(letter.resource),
+            "options": masked_texts(letter.options),
             "failed": counted(letter.retry_count, "attempt"),
             "crashes": letter.crash_count or None,
             "replays": letter.replays or None,
@@ -546,7 +545,7 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
     if edits:
         print_text(f"\nchanged by hand: {counted(len(edits), 'time')}", "bold")
     for each in edits:
-        print_text(printable_line(f"{exact_time(each.at)} by {each.who}: {mask_secrets(each.reason)}"))
+        print_text(printable_line(f"{exact_time(each.at)} by {each.who}: {masked_texts(each.reason)}"))
         print_text(f"     was {printable_line(each.before)}")
         print_text(f"     {printable_line(each.patch)}", "dim")
     print_attempts(history.attempts)
@@ -583,7 +582,7 @@ def dead_letter_groups_table(group: "Group") -> Cells:
         relative_time(group.last_seen),
         group.task_type,
         group.error_category,
-        f"{group.error_type}: {mask_secrets(group.error_message)}",
+        f"{group.error_type}: {masked_texts(group.error_message)}",
     )
 
 
@@ -620,7 +619,7 @@ def list_replays(app: "App", *, running: bool, limit: int, as_json: bool) -> Non
 
 @table("ID, STATE, QUEUED, OF, CONFLICTS, STARTED, WHAT")
 def _replays_table(replay: "Replay") -> Cells:
-    line = replay_line(replay, mask_secrets)
+    line = replay_line(masked_replay(replay))
     started = relative_time(line.created_at)
     return line.id, line.state, line.replayed, line.total, line.conflicts or None, started, line.what
 
@@ -640,7 +639,7 @@ def show_replay(app: "App", number: int, *, as_json: bool) -> None:
     if as_json:
         print_json(replay_data(found))
         return
-    line = replay_line(found, mask_secrets)
+    line = replay_line(masked_replay(found))
     print_facts(
         {
             "replay": f"{line.id}, {line.state}",

@@ -15,7 +15,7 @@ from outlast.cli.output import print_json, print_text
 from outlast.errors import ConfigError, SchemaError
 from outlast.queue.audit import write_audit
 from outlast.report.doctor import DoctorFinding, clock_finding, finding_text, ledger_findings
-from outlast.report.text_format import counted, store_location
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,27 +45,27 @@ def doctor(app: "App", *, repair: bool, as_json: bool) -> None:
       outlast doctor --json
       outlast doctor --repair
     """  # noqa: D301  # click reads the control character, not a backslash
-    found = []
-    for finding in _run_checks(app):
+    found: list[DoctorFinding] = []
+
+    def report(finding: DoctorFinding) -> None:
         found.append(finding)
         if not as_json:
             print_text(finding_text(finding), {True: "green", False: "red", None: ""}[finding.ok])
-    failed = any(each.ok is False for each in found)
-    if repair and any(each.ok is False and each.check in _COUNTER_CHECKS for each in found):
-        rebuilt = _repair_counters(app, found)
-        if rebuilt:
-            found.append(rebuilt)
-        found += _check_ledger(app)
-        failed = any(each.ok is False for each in found if each.check not in _COUNTER_CHECKS) or not found[-1].ok
+
+    for each in _run_checks(app):
+        report(each)
+    counters = [each.text for each in found if each.ok is False and each.check in _COUNTER_CHECKS]
+    others_failed = any(each.ok is False for each in found if each.check not in _COUNTER_CHECKS)
+    if repair and counters:
+        after = [*_repair_counters(app, counters), *_check_ledger(app)]
         if not as_json:
             print_text("the counters were recounted from the rows")
-            if rebuilt:
-                print_text(finding_text(rebuilt))
-            print_text(finding_text(found[-1]), "green" if found[-1].ok else "red")
+        for each in after:
+            report(each)
+        counters = [each.text for each in after if each.ok is False]
+    failed = others_failed or bool(counters)
     if as_json:
-        print_json(
-            {"store": store_location(app.store), "ok": not failed, "findings": [each._asdict() for each in found]}
-        )
+        print_json({"store": app.store.location, "ok": not failed, "findings": [each._asdict() for each in found]})
     if failed:
         raise SystemExit(1)
 
@@ -82,7 +82,7 @@ def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
         yield DoctorFinding(
             "store",
             ok=True,
-            text=f"{store_location(app.store)} answers within {took * 1000:.0f} ms, its tables have the right version",
+            text=f"{app.store.location} answers within {took * 1000:.0f} ms, its tables have the right version",
         )
         yield clock_finding(time.time() - app.store.now().timestamp())
         app.store.check_dead_letters()
@@ -142,16 +142,14 @@ def _check_ledger(app: "App") -> "list[DoctorFinding]":
     return ledger_findings(*app.store.counter_check())
 
 
-def _repair_counters(app: "App", found: "list[DoctorFinding]") -> "DoctorFinding | None":
-    """Recount the counters, with an audit entry; return how many dead letters were rebuilt, if any."""
-    off = [each.text for each in found if each.ok is False and each.check in _COUNTER_CHECKS]
+def _repair_counters(app: "App", off: list[str]) -> "list[DoctorFinding]":
+    """Recount the counters, with an audit entry of what is off; return how many dead letters were rebuilt, if any."""
     write_audit(app.store, "repair_counters", "counters", {"off": off})
     count = app.store.recount().get("rebuilt", 0)
-    if not count:
-        return None
     dead_letters = counted(count, "dead letter was", "dead letters were")
     text = f"{dead_letters} rebuilt from the failed task and its last attempt"
-    return DoctorFinding("rebuilt", ok=None, text=text, todo="outlast dlq list shows them; nothing was lost.")
+    todo = "outlast dlq list shows them; nothing was lost."
+    return [DoctorFinding("rebuilt", ok=None, text=text, todo=todo)] if count else []
 
 
 def _files_text(count: int, spool: Path) -> str:

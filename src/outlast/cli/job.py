@@ -19,7 +19,6 @@ from outlast.cli.output import (
     Cells,
     JsonObject,
     make_console,
-    mask_secrets,
     print_empty,
     print_facts,
     print_json,
@@ -35,9 +34,19 @@ from outlast.config import configure
 from outlast.errors import ConfigError, OutlastError
 from outlast.failure import Category
 from outlast.ports.job_rows import TargetStatus
-from outlast.queue.masking import masked_value
+from outlast.queue.masking import masked_texts, masked_value
 from outlast.record.json_values import to_json_value
-from outlast.report.job_runs import DIED, ETL_FIGURES, JobRunView, comparison_text, remaining_command, run_views
+from outlast.report.job_runs import (
+    DIED,
+    ETL_FIGURES,
+    JobRunView,
+    comparison_text,
+    failure_group_data,
+    remaining_command,
+    run_views,
+    stored_comparison,
+    target_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,7 +73,7 @@ def run_summary_data(summary: "Mapping[str, Any]") -> JsonObject:
     Args:
         summary: The result of `Summary.to_dict`, or the summary stored with the run.
     """
-    data: JsonObject = mask_secrets(to_json_value(summary))
+    data: JsonObject = masked_texts(to_json_value(summary))
     return data
 
 
@@ -89,8 +98,8 @@ def print_run_summary(data: "Mapping[str, Any]", *, dry_run: bool = False, befor
             "exit code": data.get("exit_code"),
             "duration": duration_text(data.get("duration")),
             "attempts": data.get("attempts"),
-            "entity": mask_secrets(data.get("entity")),
-            "env": mask_secrets(data.get("env")),
+            "entity": masked_texts(data.get("entity")),
+            "env": masked_texts(data.get("env")),
             "by category": _counts_text(data.get("by_category")),
             "by origin": _counts_text(data.get("by_origin")),
             "counted": _counts_text(data.get("figures")),
@@ -102,9 +111,9 @@ def print_run_summary(data: "Mapping[str, Any]", *, dry_run: bool = False, befor
         print_text("")
         make_console().print(failure_groups_table(groups))
     for line in data.get("would") or ():
-        print_text(f"observed: {mask_secrets(line)}")
+        print_text(f"observed: {masked_texts(line)}")
     for reason in data.get("reasons") or ():
-        print_text(f"exit code 1: {mask_secrets(reason)}", "red")
+        print_text(f"exit code 1: {masked_texts(reason)}", "red")
 
 
 @table("SIZE, CATEGORY:18, ORIGIN, EXAMPLE:20, ERROR")
@@ -114,8 +123,8 @@ def failure_groups_table(each: "Mapping[str, Any]") -> Cells:
         each.get("size"),
         each.get("category"),
         each.get("origin"),
-        mask_secrets(each.get("source_id")),
-        mask_secrets(each.get("error")),
+        masked_texts(each.get("source_id")),
+        masked_texts(each.get("error")),
     )
 
 
@@ -162,7 +171,7 @@ def run_data(known: JobRunView, *, whole: bool = False) -> JsonObject:
     summary = data.pop("summary")
     data.update(
         state=known.state,
-        holder=mask_secrets(known.holder),
+        holder=masked_texts(known.holder),
         duration=known.seconds,
         **known.counts,
         failure_rate=known.failure_rate,
@@ -351,8 +360,9 @@ def run(
     shows_progress = not as_json and not no_progress
     is_terminal = _terminal_console() is not None and sys.stdout.isatty()
     try:
-        if loaded.job.ledger and (not settings["dry_run"] or settings["resume"] or settings["only_failed"]):
-            loaded.check_tables()
+        needs_tables = loaded.job.ledger and (not settings["dry_run"] or settings["resume"] or settings["only_failed"])
+        if needs_tables and loaded.app is not None:
+            loaded.app.store.check_schema()  # SQLite creates them
         _resolve_last_run(loaded.job, settings)
         made = loaded.job.from_raw() if from_raw else loaded.job
         with _collect_summaries(hidden=is_terminal and not as_json) as summaries:
@@ -468,28 +478,20 @@ def show(app: "App", run_id: str, *, as_json: bool) -> None:
       outlast job show 20261115T100000-3f2a1b --json | jq .summary.groups
     """  # noqa: D301  # click reads the control character, not a backslash
     known = find_run(app.store, run_id)
-    compared = _comparison(app.store, known)
+    compared = stored_comparison(app.store, known.run)
     if as_json:
         print_json({**run_data(known, whole=True), "compared": compared})
     else:
         _print_run(app, known, compared)
 
 
-def _comparison(store: "Jobs", known: "JobRunView") -> JsonObject | None:
-    """Return how a run differs from its parent: as stored at its end, or else as of now."""
+def _print_run(app: "App", known: "JobRunView", compared: "Mapping[str, Any] | None") -> None:
     run = known.run
-    if run.summary is not None:
-        return run.summary.get("compared")
-    return store.compare_runs(run.parent, run.id) if run.parent is not None else None
-
-
-def _print_run(app: "App", known: "JobRunView", compared: JsonObject | None) -> None:
-    run = known.run
-    entity = f"of {mask_secrets(run.entity)}, " if run.entity else ""
+    entity = f"of {masked_texts(run.entity)}, " if run.entity else ""
     facts: JsonObject = {
         "run": run.id,
-        "job": f"{mask_secrets(run.job)}, {entity}in {mask_secrets(run.env)}",
-        "state": f"{known.state}{f', by {mask_secrets(known.holder)}' if known.holder else ''}",
+        "job": f"{masked_texts(run.job)}, {entity}in {masked_texts(run.env)}",
+        "state": f"{known.state}{f', by {masked_texts(known.holder)}' if known.holder else ''}",
         "rest of run": run.parent,
         "started": exact_time(run.started_at),
         "ended": exact_time(run.ended_at),
@@ -559,18 +561,8 @@ def failures(app: "App", run_id: str, *, category: str | None, status: str | Non
 
 def _failure_groups(store: "Jobs", run_id: str, category: str | None) -> list[JsonObject]:
     found = store.failure_groups(run_id, _SHOWN_GROUPS if category is None else _MAX_GROUPS)
-    return [
-        {
-            "fingerprint": fingerprint,
-            "size": size,
-            "category": row.category,
-            "origin": row.origin,
-            "error": mask_secrets(_error_text(row)),
-            "source_id": mask_secrets(row.source_id),
-        }
-        for fingerprint, size, row in found
-        if category in {None, row.category}
-    ][:_SHOWN_GROUPS]
+    wanted = [each for each in found if category in {None, each[2].category}]
+    return failure_group_data(wanted[:_SHOWN_GROUPS], masked_texts)
 
 
 def _failed_targets(
@@ -592,12 +584,12 @@ def _failed_targets(
 @table("TARGET:20, STATUS, CATEGORY:18, TRIES, RETRY, ERROR")
 def _target_table(row: "TargetRow") -> Cells:
     return (
-        mask_secrets(row.source_id),
+        masked_texts(row.source_id),
         str(row.status),
         row.category,
         row.attempts,
         relative_time(row.retry_at),
-        mask_secrets(_error_text(row)),
+        masked_texts(target_error(row)),
     )
 
 
@@ -606,10 +598,6 @@ def _target_data(row: "TargetRow") -> JsonObject:
     del data["run_id"]
     data["target"] = None if row.target is None else masked_value(row.target)
     return data
-
-
-def _error_text(row: "TargetRow") -> str:
-    return f"{row.error_type}: {row.error_message}"
 
 
 @job.command("list")
@@ -635,11 +623,11 @@ def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> Non
 def _runs_table(each: "JobRunView") -> Cells:
     return (
         each.run.id,
-        mask_secrets(each.run.job),
+        masked_texts(each.run.job),
         each.state,
         each.run.exit_code,
         relative_time(each.run.started_at),
         duration_text(each.seconds),
-        mask_secrets(each.run.entity),
+        masked_texts(each.run.entity),
         each.failed_text,
     )

@@ -152,11 +152,6 @@ class LoadedJob(NamedTuple):
     words: tuple[str, ...]
     app: App | None
 
-    def check_tables(self) -> None:
-        """Check that the store has the tables; SQLite creates them."""
-        if self.app is not None:
-            self.app.store.check_schema()
-
     def close(self) -> None:
         """Close the connections of the app."""
         if self.app is not None:

@@ -14,7 +14,7 @@ from outlast.cli.logs import with_log_options
 from outlast.cli.output import print_json
 from outlast.cli.sources import cycle_summary_data, print_cycle_summary
 from outlast.config import configure
-from outlast.report.text_format import counted, store_location
+from outlast.report.text_format import counted
 from outlast.sources.announcements import redacted_source_url
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _log_start(loaded: "LoadedMonitor", config: "Config") -> None:
     made, settings = loaded.monitor, loaded.monitor.settings
     counts = {str(state): count for state, count in loaded.app.sources.health(made.profile.name).items() if count}
     channels = [channel.name for channel in loaded.deliverer.channels]
-    where, number = store_location(loaded.app.store), sum(counts.values())
+    where, number = loaded.app.store.location, sum(counts.values())
     log.info(
         "monitor %s: profile %s; %s%s; every %g s; concurrency %d, per host %d; store %s; alerts go to %s%s",
         made.name,

@@ -14,7 +14,6 @@ from outlast.cli.formats import ROW_NUMBER, ParsedType, relative_time
 from outlast.cli.logs import set_up_logs
 from outlast.cli.output import (
     Cells,
-    mask_secrets,
     print_json,
     print_list,
     print_text,
@@ -22,12 +21,14 @@ from outlast.cli.output import (
     table,
 )
 from outlast.operations import FILTERS, FLAG, SOURCE, WHY, InvalidValueError, Parameter, filter_arguments, parse_values
+from outlast.operations.actions import OperationResult
 from outlast.operations.table import OPERATIONS, Operation, perform
 from outlast.queue.audit import SUBJECTS
+from outlast.queue.masking import masked_row, masked_texts
+from outlast.report.text_format import detail_text
 
 if TYPE_CHECKING:
     from outlast.app import App
-    from outlast.operations.actions import OperationResult
     from outlast.ports.triage import AuditEntry
 
 _COMPLETERS = {"queue": queue_names, "category": category_names}
@@ -108,11 +109,11 @@ def operation_command(operation: Operation) -> click.Command:
             results = [_perform_one(app, operation, subject, word, shared) for word in words]
         _print_results(results, as_json=as_json)
 
-    for parameter in reversed([subject, *others]):
-        run = parameter_option(parameter)(run)
+    run = why_option(json_option(run))
     if operation.confirm:
         run = flag("--yes", "Do not ask for confirmation.")(run)
-    run = why_option(json_option(run))
+    for parameter in reversed([subject, *others]):
+        run = parameter_option(parameter)(run)
     example = f"\n\n\b\nExample:\n  outlast {operation.command} {operation.example}"
     help_text = (
         f"{operation.help} Exit code 1 if {'one' if subject.argument.endswith('...') else 'it'} was not done.{example}"
@@ -126,14 +127,12 @@ def _subject_label(app: "App", operation: Operation, values: Mapping[str, Any]) 
     if kind != "source":
         return f"{kind} {name}"
     source = app.sources.get(int(name))
-    return f"source {name} ({printable_line(mask_secrets(source.name or source.url))})"
+    return f"source {name} ({printable_line(masked_texts(source.name or source.url))})"
 
 
 def _perform_one(
     app: "App", operation: Operation, subject: Parameter, word: str, shared: Mapping[str, Any]
-) -> "OperationResult":
-    from outlast.operations.actions import OperationResult  # noqa: PLC0415  # not for --help
-
+) -> OperationResult:
     try:
         values = parse_options(app, [subject], {subject.name: word})
         return perform(app, operation, {**shared, **values})
@@ -144,7 +143,7 @@ def _perform_one(
         return OperationResult(f"{error}; {hint}" if hint else str(error), {subject.name: word}, ok=False)
 
 
-def _print_results(results: "list[OperationResult]", *, as_json: bool) -> None:
+def _print_results(results: list[OperationResult], *, as_json: bool) -> None:
     if as_json:
         print_json([{**each.data, "ok": each.ok, "message": each.message} for each in results])
     else:
@@ -216,9 +215,6 @@ def _audit_table(row: "AuditEntry") -> Cells:
 
 def _reason_text(entry: "AuditEntry") -> str:
     """Return the reason and the other details of an entry, without secrets."""
-    more = ", ".join(f"{name} {_value_text(value)}" for name, value in entry.detail.items())
-    return str(mask_secrets(f"{entry.reason} ({more})" if entry.reason and more else entry.reason or more))
-
-
-def _value_text(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    masked = masked_row(entry)
+    more = detail_text(masked.detail)
+    return f"{masked.reason} ({more})" if masked.reason and more else masked.reason or more

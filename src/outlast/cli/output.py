@@ -17,7 +17,7 @@ from outlast import clock
 from outlast.cli.app_options import next_command
 from outlast.cli.errors import no_color
 from outlast.cli.formats import exact_time
-from outlast.queue.masking import masked_text, masked_value
+from outlast.queue.masking import masked_row, masked_text, masked_texts, masked_value
 from outlast.record.json_values import json_text
 from outlast.redact import safe_text
 from outlast.report.text_format import counted
@@ -46,12 +46,6 @@ _NO_FILTERS = {"limit", "as_json", "reference", "url"}  # parameters of lists
 _LEAST_LAST_COLUMN = 16  # characters; other columns are left out before the last one gets narrower
 _WIDE = 1_000_000  # columns of a terminal without an edge
 _NUMBER_COLUMNS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # right-aligned even if all values are dashes
-_FREE_TEXT = frozenset([
-    "detail", "entity", "env", "error", "error_message", "etag", "failure", "job", "key", "last_error", "last_failure",
-    "last_modified", "memory", "name", "options", "pending", "reason", "resource", "selector", "source_id",
-    "stopped_by", "text", "title", "traceback", "unique_key", "url",
-])  # fmt: skip
-"""Fields of rows that may contain secrets."""
 _STYLES = {
     text: style
     for style, texts in (
@@ -240,27 +234,13 @@ def status_counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(parts) or "no tasks"
 
 
-def mask_secrets(value: Any) -> Any:
-    """Return a value without the secrets in its texts: a text, a dict or list of texts, or None."""
-    if type(value) is str:  # members of an enumeration hold no secrets
-        return masked_text(value)
-    if isinstance(value, dict):
-        return {key: mask_secrets(each) for key, each in value.items()}
-    return [mask_secrets(each) for each in value] if isinstance(value, list) else value
-
-
 def row_data(row: Any) -> JsonObject:
     """Return a row as JSON data: times as ISO text with their offset, the payload as an object, secrets masked."""
-    data: JsonObject = row._asdict()
+    data: JsonObject = masked_row(row)._asdict()
     data.pop("epoch", None)  # how often the row was leased
-    for name, value in data.items():
-        if isinstance(value, datetime):
-            data[name] = value.isoformat()
-        elif name in _FREE_TEXT:
-            data[name] = mask_secrets(value)
-        elif name == "parameters":
-            data[name] = masked_value(value)
-    return data
+    if "parameters" in data:
+        data["parameters"] = masked_value(data["parameters"])
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in data.items()}
 
 
 def print_json(value: object) -> None:
@@ -297,7 +277,7 @@ def print_attempts(attempts: "Sequence[Attempt]") -> None:
 def _print_attempt(each: "Attempt") -> None:
     print_text(f"  {each.attempt}. {exact_time(each.finished_at)}, {_outcome_text(each)}")
     if each.outcome != _LOST_OUTCOME:
-        print_text(f"     {each.error_type}: {printable_line(mask_secrets(each.error_message))}")
+        print_text(f"     {each.error_type}: {printable_line(masked_texts(each.error_message))}")
 
 
 def _attempts_summary(attempts: "Sequence[Attempt]") -> str:
@@ -319,7 +299,7 @@ def count_isolated_crashes(attempts: "Sequence[Attempt]") -> int:
 
 def _outcome_text(attempt: "Attempt") -> str:
     if attempt.outcome == _LOST_OUTCOME:
-        return f"lost: {printable_line(mask_secrets(attempt.error_message).removeprefix('worker lost: '))}"
+        return f"lost: {printable_line(masked_texts(attempt.error_message).removeprefix('worker lost: '))}"
     category = attempt.error_category
     if attempt.delay is None:
         return f"failed, {category}: last attempt" if attempt.outcome == "fail" else f"failed, {category}"
@@ -329,7 +309,7 @@ def _outcome_text(attempt: "Attempt") -> str:
 def print_traceback(text: str) -> None:
     """Print a traceback, indented."""
     print_text("\ntraceback", "bold")
-    for each in printable_text(mask_secrets(text)).splitlines():
+    for each in printable_text(masked_texts(text)).splitlines():
         print_text(f"  {each}", "dim")
 
 

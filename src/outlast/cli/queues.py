@@ -7,7 +7,8 @@ import click
 from outlast.cli.app_options import list_options, with_app
 from outlast.cli.formats import relative_time
 from outlast.cli.operations import add_operations
-from outlast.cli.output import Cells, mask_secrets, print_list, table
+from outlast.cli.output import Cells, print_list, table
+from outlast.queue.masking import masked_texts
 from outlast.units import limit_text
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def limits(app: "App", *, as_json: bool) -> None:
 @table("RESOURCE, RATE, RUNNING, RETRIES, NEXT START, WAITING UNTIL, USED")
 def _limits_table(row: "LimitRow") -> Cells:
     return (
-        mask_secrets(row.resource),
+        masked_texts(row.resource),
         limit_text(row.rate, row.burst),
         None if row.concurrency is None else f"{row.running} of {row.concurrency}",
         limit_text(row.retries, row.retry_burst),

@@ -12,7 +12,6 @@ from outlast.cli.output import (
     Cells,
     JsonObject,
     make_console,
-    mask_secrets,
     print_empty,
     print_facts,
     print_json,
@@ -26,6 +25,7 @@ from outlast.decide.source_health import SourceState
 from outlast.operations import SOURCE, Parameter, parse_values
 from outlast.ports.source_rows import NewSource
 from outlast.queue.audit import write_audit
+from outlast.queue.masking import masked_texts
 from outlast.report.sources import failure_text, next_poll
 from outlast.report.text_format import counted
 
@@ -68,7 +68,7 @@ def source_table(source: "Source") -> Cells:
         relative_time(source.health.last_success_at),
         relative_time(source.health.last_failure_at),
         _next_poll_text(source)[0],
-        mask_secrets(source.name or source.url),
+        masked_texts(source.name or source.url),
     )
 
 
@@ -78,21 +78,21 @@ def print_source(source: "Source") -> None:
     print_facts(
         {
             "source": f"{source.id}, profile {source.profile}",
-            "name": mask_secrets(source.name) or None,
-            "url": mask_secrets(source.url),
-            "selector": mask_secrets(source.selector),
+            "name": masked_texts(source.name) or None,
+            "url": masked_texts(source.url),
+            "selector": masked_texts(source.selector),
             "state": _state_text(source),
             "failures": f"{health.consecutive_failures} in a row" if health.consecutive_failures else None,
             "failing": f"since {exact_time(health.failing_since)}" if health.failing_since else None,
             "last success": exact_time(health.last_success_at),
             "last failure": exact_time(health.last_failure_at),
-            "why": mask_secrets(failure_text(source.last_failure) or source.last_error),
+            "why": masked_texts(failure_text(source.last_failure) or source.last_error),
             "next poll": f"{when}{f': {why}' if why else ''}",
             "not before": exact_time(source.not_before),
             "last outcome": f"{source.outcome}, in cycle {source.cycle}" if source.outcome else None,
-            "not counted yet": mask_secrets(failure_text(source.pending)),
-            "etag": mask_secrets(source.etag),
-            "last modified": mask_secrets(source.last_modified),
+            "not counted yet": masked_texts(failure_text(source.pending)),
+            "etag": masked_texts(source.etag),
+            "last modified": masked_texts(source.last_modified),
             "content": source.content_hash,
             "added": exact_time(source.created_at),
         }
@@ -109,7 +109,7 @@ def history_table(poll: "Poll") -> Cells:
         poll.http_status,
         f"{poll.before} > {poll.after}" if poll.after is not None else None,
         " ".join(
-            word for word in (f"[{poll.category}]" if poll.category else "", mask_secrets(poll.error) or "") if word
+            word for word in (f"[{poll.category}]" if poll.category else "", masked_texts(poll.error) or "") if word
         ),
     )
 
@@ -259,11 +259,11 @@ def add(
     added = app.sources.add_many([NewSource(url, profile, name, selector) for url in urls])
     rows = [(app.sources.get(each.id), each.created) for each in added]
     if as_json:
-        print_json([{"source_id": row.id, "created": created, "url": mask_secrets(row.url)} for row, created in rows])
+        print_json([{"source_id": row.id, "created": created, "url": masked_texts(row.url)} for row, created in rows])
     else:
         for row, created in rows:
             result = "added, due at once" if created else f"already exists, {row.state}"
-            print_text(f"source {row.id}: {result}: {mask_secrets(row.url)}", "green" if created else "")
+            print_text(f"source {row.id}: {result}: {masked_texts(row.url)}", "green" if created else "")
     _warn_unpolled_profile(app, profile)
 
 
@@ -298,7 +298,7 @@ def import_sources(app: "App", file: str, *, profile: str | None, dry_run: bool,
         verb = "would be added" if dry_run else "added"
         print_text(f"{new} {verb}, {known} already {'exists' if known == 1 else 'exist'}", "green" if new else "")
         for source in new_sources[:_MAX_LISTED]:
-            print_text(f"  {mask_secrets(source.url)}")
+            print_text(f"  {masked_texts(source.url)}")
         if len(new_sources) > _MAX_LISTED:
             print_text(f"  … and {len(new_sources) - _MAX_LISTED} more")
     _warn_unpolled_profile(app, profile)

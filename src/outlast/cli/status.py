@@ -13,7 +13,6 @@ from outlast.cli.output import (
     Cells,
     JsonObject,
     make_console,
-    mask_secrets,
     print_json,
     row_data,
     status_counts_text,
@@ -22,8 +21,9 @@ from outlast.cli.output import (
 )
 from outlast.cli.queues import queues_table
 from outlast.cli.sources import state_counts_text
+from outlast.queue.masking import masked_texts
 from outlast.report.job_runs import DIED
-from outlast.report.text_format import counted, store_location
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ def _watch(app: "App", top: int) -> None:
 
 def _status_data(app: "App", top: int) -> JsonObject:
     return {
-        "store": store_location(app.store),
+        "store": app.store.location,
         "counts": app.tasks.counts(),
         "queues": [row_data(row) for row in app.tasks.queues()],
         "workers": [row_data(row) for row in app.tasks.workers()],
@@ -101,7 +101,7 @@ def _overview(app: "App", top: int) -> "RenderableType":
     from rich.console import Group  # noqa: PLC0415  # not for --help
 
     parts: list[RenderableType] = [
-        styled_text(store_location(app.store), "dim"),
+        styled_text(app.store.location, "dim"),
         styled_text(status_counts_text(app.tasks.counts()), "bold"),
     ]
     queues, workers, cooldowns = app.tasks.queues(), app.tasks.workers(), app.tasks.cooldowns()
@@ -148,7 +148,7 @@ def _job_lines(app: "App") -> "list[RenderableType]":
     """Return a line about every job that is running or whose last run died."""
     parts: list[RenderableType] = []
     for each in _open_runs(app):
-        job, run_id, died = mask_secrets(each.run.job), each.run.id, each.state == DIED
+        job, run_id, died = masked_texts(each.run.job), each.run.id, each.state == DIED
         state = f"is running, started {relative_time(each.run.started_at)}: run {run_id}"
         if died:
             state = f"died: {next_command('job', 'show', run_id)}"
@@ -179,4 +179,4 @@ def _workers_table(row: "WorkerRow") -> Cells:
 
 @table("COOLDOWN, ENDS, REASON")
 def _cooldowns_table(row: "Cooldown") -> Cells:
-    return mask_secrets(row.resource), relative_time(row.until), mask_secrets(row.reason)
+    return masked_texts(row.resource), relative_time(row.until), masked_texts(row.reason)

@@ -25,7 +25,6 @@ from outlast.cli.output import (
     JsonObject,
     count_isolated_crashes,
     count_lost_workers,
-    mask_secrets,
     print_attempts,
     print_facts,
     print_json,
@@ -37,7 +36,7 @@ from outlast.cli.output import (
 from outlast.config import configure
 from outlast.errors import ConfigError
 from outlast.ports.rows import Status
-from outlast.queue.masking import masked_parameters
+from outlast.queue.masking import masked_parameters, masked_texts
 from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
@@ -257,16 +256,16 @@ def _print_task(history: "TaskHistory") -> None:
             "arguments": masked_parameters(task.parameters),
             "queue": f"{task.queue}, priority {task.priority}",
             "due": exact_time(task.next_run_after) if task.status in {"QUEUED", "PARKED"} else None,
-            "unique key": mask_secrets(task.unique_key),
-            "resource": mask_secrets(task.resource),
-            "options": mask_secrets(task.options),
+            "unique key": masked_texts(task.unique_key),
+            "resource": masked_texts(task.resource),
+            "options": masked_texts(task.options),
             "starts": _starts_text(history),
             "crashes": task.crash_count or None,
             "suspect": "it was running when a worker died; next time it runs alone" if task.suspect else None,
             "deferred": counted(task.deferrals, "time") if task.deferrals else None,
             "replays": task.replays or None,
             "worker": task.worker_id,
-            "last error": mask_secrets(task.last_error),
+            "last error": masked_texts(task.last_error),
             "created": exact_time(task.created_at),
             "started": exact_time(task.started_at),
             "finished": exact_time(task.finished_at),

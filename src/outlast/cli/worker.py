@@ -11,7 +11,7 @@ from outlast.cli.health_endpoints import ProcessState, heartbeat_check, serve_he
 from outlast.cli.logs import with_log_options
 from outlast.config import configure
 from outlast.ports.rows import Kind
-from outlast.report.text_format import counted, store_location
+from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ def _run_worker(made: "Worker", *, drain: bool) -> None:
 def _log_start(app: "App", made: "Worker", config: "Config") -> None:
     known = sorted(app.tasks_by_name)
     names = ", ".join(known[:_MAX_LISTED]) + (", …" if len(known) > _MAX_LISTED else "")
-    where = store_location(app.store)
+    where = app.store.location
     keys: dict[str, Any] = {
         "worker": made.name,
         "queues": list(made.queues),

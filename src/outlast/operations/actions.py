@@ -40,7 +40,8 @@ class OperationResult(NamedTuple):
     next: tuple[object, ...] = ()
 
 
-def _find_dead_letter(app: "App", number: int) -> DeadLetter:
+def find_dead_letter(app: "App", number: int) -> DeadLetter:
+    """Return a dead letter, or raise a `LookupError` that says why it may be gone."""
     found = app.store.dead_letter(number)
     if found is None:
         raise LookupError(f"dead letter {number} does not exist: it may have been replayed, discarded or pruned")
@@ -49,7 +50,7 @@ def _find_dead_letter(app: "App", number: int) -> DeadLetter:
 
 def handle_dead_letter(word: str, app: "App", values: Values, who: str | None) -> OperationResult:
     """Replay or discard a dead letter; the word is the outcome that is asked for, ``replayed`` or ``discarded``."""
-    dead_letter = _find_dead_letter(app, values["dead_letter_id"])
+    dead_letter = find_dead_letter(app, values["dead_letter_id"])
     number, task_id = dead_letter.id, dead_letter.original_task_id
     outcome = _handler(word, app)(number, who=who, why=values["why"] or "")[0].outcome
     data = {"dead_letter_id": number, "task_id": task_id, "outcome": outcome}
@@ -70,7 +71,7 @@ def handle_dead_letters(word: str, app: "App", values: Values, who: str | None) 
     ids: dict[str, list[int]] = {word: [], "conflict": [], "gone": []}
     for each in handled:
         ids[each.outcome].append(each.id)
-    return OperationResult(handled_text(word, handled), ids, ok=len(ids[word]) == len(handled))
+    return OperationResult(handled_text(word, ids), ids, ok=len(ids[word]) == len(handled))
 
 
 def _handler(word: str, app: "App") -> Callable[..., Sequence[Handled]]:
@@ -83,7 +84,7 @@ def arguments_version(app: "App", dead_letter: DeadLetter) -> int:
 
 
 def edit_dead_letter(app: "App", values: Values, who: str | None) -> OperationResult:
-    dead_letter = _find_dead_letter(app, values["dead_letter_id"])
+    dead_letter = find_dead_letter(app, values["dead_letter_id"])
     if values["version"] not in {None, arguments_version(app, dead_letter)}:
         raise InvalidValueError(
             "someone else has changed the arguments since you opened this form; it shows the current ones"
@@ -167,34 +168,29 @@ def note_group(app: "App", values: Values, who: str | None) -> OperationResult:
     return _group_result(app, group, "has a new note" if text else "has no note any more")
 
 
-def _change_task(
-    app: "App", values: Values, act: Callable[[int], Sequence[int]], done: str, why_not: str
-) -> OperationResult:
-    number = values["task_id"]
-    is_changed = bool(act(number))
+_TASK_CHANGES = {"cancel": ("cancelled", "cancelled"), "run_now": ("due now", "made due now")}
+
+
+def change_task(word: str, app: "App", values: Values, _who: str | None) -> OperationResult:
+    """Cancel a task or make it due now; the word is ``cancel`` or ``run_now``."""
+    number, (done, to_do) = values["task_id"], _TASK_CHANGES[word]
+    is_changed = bool(getattr(app.tasks, word)(number))
     task = app.store.get(number)
     if task is None:
         raise LookupError(f"task {number} does not exist: finished tasks are pruned after a while")
     data = {"task_id": number, "status": str(task.status), "changed": is_changed}
     if is_changed:
-        return OperationResult(f"task {number} {done}", data)
-    message = f"task {number} is {task.status.lower()} and was not changed: {why_not}"
+        return OperationResult(f"task {number} {'was' if word == 'cancel' else 'is'} {done}", data)
+    message = f"task {number} is {task.status.lower()} and was not changed: only a waiting task can be {to_do}"
     if task.status == "FAILED":
         return OperationResult(f"{message}; replay its dead letter", data, ok=False, next=("dlq", "list"))
     return OperationResult(message, data, ok=False)
 
 
-def cancel_task(app: "App", values: Values, _who: str | None) -> OperationResult:
-    return _change_task(app, values, app.tasks.cancel, "was cancelled", "only a waiting task can be cancelled")
-
-
-def run_task_now(app: "App", values: Values, _who: str | None) -> OperationResult:
-    return _change_task(app, values, app.tasks.run_now, "is due now", "only a waiting task can be made due now")
-
-
-def _change_tasks(values: Values, act: Callable[[Sequence[int]], Sequence[int]], done: str) -> OperationResult:
-    numbers = values["task_id"]
-    changed = list(act(numbers))
+def change_tasks(word: str, app: "App", values: Values, _who: str | None) -> OperationResult:
+    """Do the same as `change_task` with several tasks."""
+    numbers, (done, _) = values["task_id"], _TASK_CHANGES[word]
+    changed = list(getattr(app.tasks, word)(*numbers))
     others = sorted(set(numbers) - set(changed))
     more = f"; {counted(len(others), 'other')} did not wait" if others else ""
     return OperationResult(
@@ -202,35 +198,20 @@ def _change_tasks(values: Values, act: Callable[[Sequence[int]], Sequence[int]],
     )
 
 
-def cancel_tasks(app: "App", values: Values, _who: str | None) -> OperationResult:
-    return _change_tasks(values, app.store.cancel, "cancelled")
-
-
-def run_tasks_now(app: "App", values: Values, _who: str | None) -> OperationResult:
-    return _change_tasks(values, app.store.run_now, "due now")
-
-
-def _pause_periodic(app: "App", values: Values, *, paused: bool) -> OperationResult:
-    name = values["periodic"]
-    act = app.schedule.pause if paused else app.schedule.resume
-    if not act(app.store, name):
+def change_periodic(word: str, app: "App", values: Values, _who: str | None) -> OperationResult:
+    """Pause or resume a periodic task; the word is ``pause`` or ``resume``."""
+    name, paused = values["periodic"], word == "pause"
+    if not getattr(app.schedule, word)(app.store, name):
         raise LookupError(f"periodic task {name} does not exist; a worker registers it when it starts")
     text = "is paused for all workers: runs that were enqueued before continue" if paused else "is resumed"
     return OperationResult(f"periodic task {name} {text}", {"periodic": name, "paused": paused})
 
 
-def pause_periodic(app: "App", values: Values, _who: str | None) -> OperationResult:
-    return _pause_periodic(app, values, paused=True)
-
-
-def resume_periodic(app: "App", values: Values, _who: str | None) -> OperationResult:
-    return _pause_periodic(app, values, paused=False)
-
-
 def run_periodic_now(app: "App", values: Values, _who: str | None) -> OperationResult:
     name = values["periodic"]
-    if name not in app.schedule.names():
-        raise LookupError(f"periodic task {name} is not one of this program; name its app with --app MODULE:APP")
+    if name not in (known := app.schedule.names()):
+        hint = f"it has: {', '.join(known)}" if known else "name the app that defines it with --app MODULE:APP"
+        raise LookupError(f"this program has no periodic task {name}; {hint}")
     enqueued = app.schedule.run_now(app.store, name)
     data = {
         "periodic": name,
@@ -343,39 +324,25 @@ def _make_due(source: Source, now: datetime) -> SourceChange | None:
     return outcomes.probe_change(source, now) if source.outcome == "deferred" else None
 
 
-def open_breaker(app: "App", values: Values, _who: str | None) -> OperationResult:
-    minutes = values["minutes"]
+def order_breaker(state: str, app: "App", values: Values, _who: str | None) -> OperationResult:
+    """Open or close a breaker in all processes; the state is ``open`` or ``closed``."""
+    resource, minutes = values["resource"], values.get("minutes")
+    rows = [row for row in app.store.breakers() if row.resource == resource]
+    order = app.store.order_breaker(resource, state, minutes * 60.0 if minutes else None)
+    name, known = masked_text(resource), any(row.process for row in rows)
     how_long = f"for {_minutes_text(minutes)}" if minutes else "until it is closed by hand"
-    return _order_breaker(
-        app,
-        values["resource"],
-        "open",
-        f"the breaker of {{}} is open in all processes {how_long}; this takes up to two seconds",
-        f"no process has a breaker named {{}} yet, so its tasks continue. The order is kept {how_long}, for a process "
-        "that has one. To stop the tasks now, start a cooldown",
-        minutes * 60.0 if minutes else None,
-    )
-
-
-def close_breaker(app: "App", values: Values, _who: str | None) -> OperationResult:
-    return _order_breaker(
-        app,
-        values["resource"],
-        "closed",
-        "the breaker of {} is closed in all processes; this takes up to two seconds",
-        "no process has a breaker named {}; an order to open it is withdrawn",
-    )
-
-
-def _order_breaker(
-    app: "App", resource: str, state: str, message: str, unknown: str, seconds: float | None = None
-) -> OperationResult:
-    order = app.store.order_breaker(resource, state, seconds)
-    name = masked_text(resource)
-    known = any(row.process for row in app.store.breakers() if row.resource == resource)
-    return OperationResult(
-        (message if known else unknown).format(name), {"resource": name, "order": order.number, "known": known}
-    )
+    data, span_text = {"resource": name, "order": order.number, "known": known}, f" {how_long}" * (state == "open")
+    if known:
+        message = f"the breaker of {name} is {state} in all processes{span_text}; this takes up to two seconds"
+        return OperationResult(message, data)
+    if state == "open":
+        message = (
+            f"no process has a breaker named {name} yet, so its tasks continue. The order is kept {how_long}, for a "
+            "process that has one. To stop the tasks now, start a cooldown"
+        )
+        return OperationResult(message, data)
+    message = f"no process has a breaker named {name}; if there was an order to open it, it is withdrawn"
+    return OperationResult(message, data, ok=bool(rows))
 
 
 def _minutes_text(minutes: float) -> str:

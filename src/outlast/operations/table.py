@@ -265,29 +265,33 @@ OPERATIONS: tuple[Operation, ...] = (
         "5d41402abc4b2a76 'prices with a comma, fixed in 1.4'",
     ),
     Operation(
-        "cancel_task", "Cancel tasks that wait or are parked. Running tasks are not stopped.", actions.cancel_task,
+        "cancel_task", "Cancel tasks that wait or are parked. Running tasks are not stopped.",
+        partial(actions.change_task, "cancel"),
         (_TASK, WHY), _about_task, "/tasks/{task_id}/cancel", _CHANGED, "tasks cancel", "42 43",
     ),
     Operation(
-        "run_task_now", "Make waiting tasks due now, whatever they wait for.", actions.run_task_now, (_TASK, WHY),
+        "run_task_now", "Make waiting tasks due now, whatever they wait for.",
+        partial(actions.change_task, "run_now"), (_TASK, WHY),
         _about_task, "/tasks/{task_id}/run-now", _CHANGED, "tasks run-now", "42",
     ),
     Operation(
-        "cancel_tasks", "Cancel the selected tasks that wait or are parked.", actions.cancel_tasks, (_TASKS, WHY),
+        "cancel_tasks", "Cancel the selected tasks that wait or are parked.",
+        partial(actions.change_tasks, "cancel"), (_TASKS, WHY),
         lambda _: "tasks", "/tasks/cancel", _CHANGED_TASKS, confirm="Cancel the selected tasks?",
     ),
     Operation(
-        "run_tasks_now", "Make the selected tasks that wait due now.", actions.run_tasks_now, (_TASKS, WHY),
+        "run_tasks_now", "Make the selected tasks that wait due now.",
+        partial(actions.change_tasks, "run_now"), (_TASKS, WHY),
         lambda _: "tasks", "/tasks/run-now", _CHANGED_TASKS,
     ),
     Operation(
         "pause_periodic", "Pause periodic tasks: no worker enqueues them until they are resumed.",
-        actions.pause_periodic, (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/pause",
+        partial(actions.change_periodic, "pause"), (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/pause",
         {"periodic": "string", "paused": "boolean"}, "periodic pause", "nightly", page="/periodic",
     ),
     Operation(
         "resume_periodic", "Resume periodic tasks. Runs that were missed are not made up for.",
-        actions.resume_periodic, (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/resume",
+        partial(actions.change_periodic, "resume"), (_PERIODIC, WHY), _about_periodic, "/periodic/{periodic}/resume",
         {"periodic": "string", "paused": "boolean"}, "periodic resume", "nightly", page="/periodic",
     ),
     Operation(
@@ -343,12 +347,14 @@ OPERATIONS: tuple[Operation, ...] = (
         {"resource": "string", "ended": "boolean", "sources": "integer"}, "cooldowns end", "api.example.com",
     ),
     Operation(
-        "open_breaker", "Open breakers in all processes: calls of these resources are rejected.", actions.open_breaker,
+        "open_breaker", "Open breakers in all processes: calls of these resources are rejected.",
+        partial(actions.order_breaker, "open"),
         (_RESOURCE, Parameter("minutes", MINUTES, "How long; without it until it is closed."), WHY), _about_resource,
         "/waits/open-breaker", _ORDERED, "breakers open", "api.example.com --minutes 15",
     ),
     Operation(
-        "close_breaker", "Close breakers in all processes.", actions.close_breaker, (_RESOURCE, WHY), _about_resource,
+        "close_breaker", "Close breakers in all processes.",
+        partial(actions.order_breaker, "closed"), (_RESOURCE, WHY), _about_resource,
         "/waits/close-breaker", _ORDERED, "breakers close", "api.example.com",
     ),
 )  # fmt: skip

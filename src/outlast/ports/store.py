@@ -370,8 +370,8 @@ class Schema(Protocol):
     def create_schema(self) -> int:
         """Migrate the tables to the latest version; return it. Safe to run concurrently."""
 
-    def check_schema(self) -> None:
-        """Check that the tables have the version that this release of Outlast needs.
+    def check_schema(self) -> int:
+        """Check that the tables have the version that this release of Outlast needs, and return it.
 
         Raises:
             SchemaError: If they are missing, older or newer. The message says what to do.
@@ -388,11 +388,13 @@ class WorkerWakeups(Protocol):
         poll: Seconds between two polls of an idle worker.
         rescue_every: Seconds between two searches for dead workers.
         in_process: Whether other processes, including child processes of a worker, cannot see the data.
+        location: Where the tables are, as a URL without a password, or ``memory``.
     """
 
     poll: float
     rescue_every: float
     in_process: bool
+    location: str
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call a function, from any thread, when tasks may have become ready; return a function that ends this.

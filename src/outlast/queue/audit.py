@@ -22,7 +22,7 @@ _MAX_VALUE = 300  # characters of one value
 _MAX_WHY = 1000
 _MAX_WHO = 200
 _MAX_ITEMS = 100  # values of a list
-_is_disabled: ContextVar[bool] = ContextVar("outlast_is_written_down", default=False)
+_is_disabled: ContextVar[bool] = ContextVar("outlast_audit_disabled", default=False)
 
 
 def os_user() -> str:

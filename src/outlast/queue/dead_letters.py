@@ -13,7 +13,7 @@ from outlast.ports.rows import Attempt, DeadLetter, DeadLetterFilter, Group, Rea
 from outlast.ports.store import Store
 from outlast.ports.triage import NewReplay, PayloadEdit, Replay, ReplayState
 from outlast.queue.audit import os_user, write_audit
-from outlast.queue.masking import masked_parameters, masked_text
+from outlast.queue.masking import masked_parameters, masked_row, masked_text
 from outlast.queue.payload import ENCODER
 from outlast.queue.payload_patch import apply_patch, masked_values
 from outlast.queue.task_reader import enum_member
@@ -46,11 +46,37 @@ class DryRun(NamedTuple):
     categories: dict[str, int]
 
 
-class DeadLetterTriage:
-    """The triage part of ``app.dead_letters``. Every action is recorded in the audit log before it runs.
+class DeadLetterHistory(NamedTuple):
+    """A dead letter and its failed attempts.
 
-    In all methods, ``who`` is the person who acts, by default the user of this process, and ``why`` is their reason;
-    ``reason`` is a filter.
+    Attributes:
+        dead_letter: The dead letter.
+        attempts: All failed attempts, oldest first, including those before an earlier replay.
+    """
+
+    dead_letter: DeadLetter
+    attempts: list[Attempt]
+
+
+class Handled(NamedTuple):
+    """The result of a replay or a discard for one dead letter.
+
+    Attributes:
+        id: The id of the dead letter.
+        outcome: ``replayed``, ``discarded``, ``conflict`` (another live task has its unique key) or ``gone``.
+    """
+
+    id: int
+    outcome: str
+
+
+class DeadLetterBox:
+    """The dead letters of an app, as ``app.dead_letters``.
+
+    In all methods, ``which`` is a set of filters: ``task``, ``queue``, ``category``, ``reason``, ``group`` (a
+    fingerprint), ``since`` and ``until`` (aware datetimes), ``text`` and ``ids``. ``who`` is the person who acts, by
+    default the user of this process, and ``why`` is their reason. Every change is recorded in the audit log before it
+    is made.
 
     Args:
         store: The store with the dead letters.
@@ -58,6 +84,71 @@ class DeadLetterTriage:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    def count(self, **which: Any) -> int:
+        """Return the number of dead letters that match."""
+        return self._store.count_dead_letters(dead_letter_filter(which))
+
+    def show(self, number: int) -> DeadLetterHistory:
+        """Return a dead letter with its failed attempts.
+
+        Raises:
+            LookupError: If it does not exist.
+        """
+        letter = self._letter(number)
+        return DeadLetterHistory(letter, self._store.attempts(letter.original_task_id))
+
+    def groups(self, limit: int | None = 50, **which: Any) -> "Sequence[Group]":
+        """Return the dead letters that match, grouped by cause, the largest group first."""
+        return self._store.groups(dead_letter_filter(which, limit=limit))
+
+    def replay(
+        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
+    ) -> "Sequence[Handled]":
+        """Queue one dead letter again, or all that match. Each is replayed in its own transaction.
+
+        Args:
+            number: The id of one dead letter. Without it, ``which`` selects the dead letters.
+            who: The person who acts.
+            why: Their reason.
+            which: At least one filter, or ``all=True``. ``limit`` is the maximum number, newest first.
+        """
+        return [*self.replaying(number, who=who, why=why, **which)]
+
+    def replaying(
+        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
+    ) -> Iterator[Handled]:
+        """Replay dead letters one by one while you iterate, for example to show progress. Arguments as for `replay`."""
+        for each in self._numbers("replay_dead_letter", number, which, who, why):
+            yield Handled(each, self._store.replay(each))
+
+    def discard(
+        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
+    ) -> "Sequence[Handled]":
+        """Delete one dead letter, or all that match, permanently. Arguments as for `replay`."""
+        return [*self.discarding(number, who=who, why=why, **which)]
+
+    def discarding(
+        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
+    ) -> Iterator[Handled]:
+        """Discard dead letters one by one while you iterate. Arguments as for `replay`."""
+        for each in self._numbers("discard_dead_letter", number, which, who, why):
+            yield Handled(each, self._store.discard(each))
+
+    def _numbers(
+        self, action: str, number: int | None, which: dict[str, Any], who: str | None, why: str
+    ) -> Iterator[int]:
+        """Record the action in the audit log, then yield the ids of the matching dead letters, newest first."""
+        if number is not None:
+            write_audit(self._store, action, f"dead_letter:{number}", who=who, why=why)
+            yield number
+            return
+        wanted, limit = _pop_filter(which)
+        write_audit(
+            self._store, f"{action}s", audit_subject(wanted), wanted._asdict() | {"limit": limit}, who=who, why=why
+        )
+        for letter in iter_dead_letters(self._store, wanted, limit):
+            yield letter.id
 
     def dry_run(self, number: int | None = None, **which: Any) -> DryRun:
         """Return how many dead letters a replay or a discard would affect. Takes the arguments of `replay`."""
@@ -242,6 +333,10 @@ class DeadLetterTriage:
             raise LookupError(f"group {fingerprint} no longer exists")
         return group
 
+    def list(self, limit: int | None = 50, **which: Any) -> list[DeadLetter]:
+        """Return the dead letters that match, newest first."""
+        return self._store.dead_letters(dead_letter_filter(which, limit=limit))
+
 
 _EDIT_REFUSALS = {
     "changed": "was changed at the same time; look at it again",
@@ -254,6 +349,11 @@ def masked_edit(edit: PayloadEdit) -> PayloadEdit:
     bare = [{"op": each["op"], "path": masked_text(each["path"])} for each in json.loads(edit.patch)]
     patch = ENCODER.encode(bare)  # a value may be a secret of neither text
     return edit._replace(before=masked_parameters(edit.before), after=masked_parameters(edit.after), patch=patch)
+
+
+def masked_replay(replay: Replay) -> Replay:
+    """Return a replay without the secrets in its texts and in its filter."""
+    return masked_row(replay)._replace(filters=masked_row(replay.filters))
 
 
 def _pop_filter(which: dict[str, Any]) -> tuple[DeadLetterFilter, int | None]:
@@ -331,109 +431,3 @@ def _check_arguments(definition: "TaskDefinition[Any, Any]", text: str) -> None:
         raise PayloadError(
             f"task {definition.name}: the arguments have {size} bytes of JSON; the limit is {definition.codec.limit}"
         )
-
-
-class DeadLetterHistory(NamedTuple):
-    """A dead letter and its failed attempts.
-
-    Attributes:
-        dead_letter: The dead letter.
-        attempts: All failed attempts, oldest first, including those before an earlier replay.
-    """
-
-    dead_letter: DeadLetter
-    attempts: list[Attempt]
-
-
-class Handled(NamedTuple):
-    """The result of a replay or a discard for one dead letter.
-
-    Attributes:
-        id: The id of the dead letter.
-        outcome: ``replayed``, ``discarded``, ``conflict`` (another live task has its unique key) or ``gone``.
-    """
-
-    id: int
-    outcome: str
-
-
-class DeadLetterBox(DeadLetterTriage):
-    """The dead letters of an app, as ``app.dead_letters``.
-
-    In all methods, ``which`` is a set of filters: ``task``, ``queue``, ``category``, ``reason``, ``group`` (a
-    fingerprint), ``since`` and ``until`` (aware datetimes), ``text`` and ``ids``. ``who`` is the person who acts, by
-    default the user of this process, and ``why`` is their reason. Every change is recorded in the audit log before it
-    is made.
-
-    Args:
-        store: The store with the dead letters.
-    """
-
-    def list(self, limit: int | None = 50, **which: Any) -> list[DeadLetter]:
-        """Return the dead letters that match, newest first."""
-        return self._store.dead_letters(dead_letter_filter(which, limit=limit))
-
-    def count(self, **which: Any) -> int:
-        """Return the number of dead letters that match."""
-        return self._store.count_dead_letters(dead_letter_filter(which))
-
-    def show(self, number: int) -> DeadLetterHistory:
-        """Return a dead letter with its failed attempts.
-
-        Raises:
-            LookupError: If it does not exist.
-        """
-        letter = self._letter(number)
-        return DeadLetterHistory(letter, self._store.attempts(letter.original_task_id))
-
-    def groups(self, limit: int | None = 50, **which: Any) -> "Sequence[Group]":
-        """Return the dead letters that match, grouped by cause, the largest group first."""
-        return self._store.groups(dead_letter_filter(which, limit=limit))
-
-    def replay(
-        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
-    ) -> "Sequence[Handled]":
-        """Queue one dead letter again, or all that match. Each is replayed in its own transaction.
-
-        Args:
-            number: The id of one dead letter. Without it, ``which`` selects the dead letters.
-            who: The person who acts.
-            why: Their reason.
-            which: At least one filter, or ``all=True``. ``limit`` is the maximum number, newest first.
-        """
-        return [*self.replaying(number, who=who, why=why, **which)]
-
-    def replaying(
-        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
-    ) -> Iterator[Handled]:
-        """Replay dead letters one by one while you iterate, for example to show progress. Arguments as for `replay`."""
-        for each in self._numbers("replay_dead_letter", number, which, who, why):
-            yield Handled(each, self._store.replay(each))
-
-    def discard(
-        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
-    ) -> "Sequence[Handled]":
-        """Delete one dead letter, or all that match, permanently. Arguments as for `replay`."""
-        return [*self.discarding(number, who=who, why=why, **which)]
-
-    def discarding(
-        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
-    ) -> Iterator[Handled]:
-        """Discard dead letters one by one while you iterate. Arguments as for `replay`."""
-        for each in self._numbers("discard_dead_letter", number, which, who, why):
-            yield Handled(each, self._store.discard(each))
-
-    def _numbers(
-        self, action: str, number: int | None, which: dict[str, Any], who: str | None, why: str
-    ) -> Iterator[int]:
-        """Record the action in the audit log, then yield the ids of the matching dead letters, newest first."""
-        if number is not None:
-            write_audit(self._store, action, f"dead_letter:{number}", who=who, why=why)
-            yield number
-            return
-        wanted, limit = _pop_filter(which)
-        write_audit(
-            self._store, f"{action}s", audit_subject(wanted), wanted._asdict() | {"limit": limit}, who=who, why=why
-        )
-        for letter in iter_dead_letters(self._store, wanted, limit):
-            yield letter.id

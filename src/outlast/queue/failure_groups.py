@@ -8,7 +8,7 @@ from outlast.ports.read_rows import FailureFilter, FailureGroup
 from outlast.ports.rows import Attempt
 from outlast.ports.source_rows import NewAlert
 from outlast.ports.store import Store
-from outlast.queue.masking import masked_text
+from outlast.queue.masking import masked_row, masked_text
 
 GROUP_ALERT_EVERY = 15.0
 """Seconds between two rounds."""
@@ -133,19 +133,6 @@ def sampled_groups(store: Store) -> list[tuple[FailureGroup, list[Attempt]]]:
     every = store.failures(FailureFilter(largest=True, limit=LARGEST_GROUPS)).rows
     groups = {group.fingerprint: group for group in (*unknown, *every)}
     return [
-        (
-            group._replace(error_message=masked_text(group.error_message)),
-            [_mask_attempt(attempt) for attempt in store.failure_samples(group.fingerprint, _SAMPLES_PER_GROUP)],
-        )
-        for group in groups.values()
+        (masked_row(group), [masked_row(each) for each in store.failure_samples(fingerprint, _SAMPLES_PER_GROUP)])
+        for fingerprint, group in groups.items()
     ]
-
-
-def _mask_attempt(attempt: Attempt) -> Attempt:
-    return attempt._replace(
-        error_message=masked_text(attempt.error_message),
-        traceback=masked_text(attempt.traceback),
-        failure={
-            name: masked_text(value) if isinstance(value, str) else value for name, value in attempt.failure.items()
-        },
-    )

@@ -4,7 +4,7 @@ import copy
 import json
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from outlast.classify import default_classifier
 from outlast.errors import ConfigError
@@ -15,6 +15,13 @@ from outlast.secret_names import is_secret_name
 ENGINE_KEY = "__celery__"
 """The name of the options for Celery in a payload; they are not shown to people."""
 
+Row = TypeVar("Row")
+_FREE_TEXT = frozenset([
+    "detail", "entity", "env", "error", "error_message", "etag", "failure", "job", "key", "last_error", "last_failure",
+    "last_modified", "memory", "name", "note", "options", "pending", "reason", "resource", "selector", "source_id",
+    "stopped_by", "subject", "text", "title", "traceback", "unique_key", "url", "who",
+])  # fmt: skip
+"""Fields of rows that may contain secrets."""
 _DEEPEST = 100  # shown levels of nested lists; stored JSON may have any depth
 _MAX_NAME = 65_536  # characters of a text; stored texts are shorter, so that none is cut a second time
 _NAME_KEYS, _VALUE_KEYS = frozenset(["name", "key", "header"]), frozenset(["value", "values"])
@@ -30,6 +37,23 @@ def masked_text(text: str) -> str:
     redact.limit = max(redact.limit, _MAX_NAME)
     masked = redact(text)
     return text if masked == safe_text(text, redact.limit) else masked
+
+
+def masked_texts(value: Any) -> Any:
+    """Return a value without the secrets in its texts and under secret names: a text, a dict or a list, or None."""
+    if type(value) is str:  # members of an enumeration hold no secrets
+        return masked_text(value)
+    if isinstance(value, dict):
+        return {key: MASK if is_secret_name(str(key), each) else masked_texts(each) for key, each in value.items()}
+    return [masked_texts(each) for each in value] if isinstance(value, list) else value
+
+
+def masked_row(row: Row, mask: Callable[[Any], Any] = masked_texts) -> Row:
+    """Return a row with its free texts masked; not the arguments of a task."""
+    fields: Any = row
+    texts = {name: value for name, value in fields._asdict().items() if name in _FREE_TEXT}
+    masked: Row = fields._replace(**{name: mask(each) for name, each in texts.items() if isinstance(each, str | dict)})
+    return masked
 
 
 def check_shown_name(label: str, name: str) -> str:

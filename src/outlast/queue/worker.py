@@ -83,11 +83,8 @@ class Worker:
             raise ConfigError(
                 f"a worker needs a queue and a concurrency of 1 or more; got {list(queues)} and {concurrency!r}"
             )
-        self.store, self.definitions, self.queues = (
-            store,
-            definitions,
-            tuple(check_shown_name("queue", each) for each in queues),
-        )
+        self.store, self.definitions = store, definitions
+        self.queues = tuple(check_shown_name("queue", each) for each in queues)
         self.concurrency, self.settings, self.schedule = concurrency, settings, schedule
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.id = ""

@@ -1,8 +1,8 @@
 """Dead letters in words: why they died, how replays progress, and their arguments as an editable form."""
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from shlex import quote
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ STATUS_TEXTS: dict[str, str] = {
 _MAX_NUMBERS_SHOWN = 10
 _CANARIES = 11  # one, then ten
 _LAST_STAGE = 2  # the rest
+_FILTER_FIELDS = {"task": "task_type", "group": "fingerprint"}
 _FILTER_NAMES = ("category", "task", "group", "reason", "queue", "since", "until", "text")
 
 
@@ -90,21 +91,18 @@ def blocked_reason(task: Task, queues: Sequence[QueueRow], workers: Sequence[Wor
     return ""
 
 
-def handled_text(word: str, handled: Sequence[tuple[int, str]]) -> str:
+def handled_text(word: str, ids: Mapping[str, Sequence[int]]) -> str:
     """Return the outcome of a bulk action, such as ``12 replayed, 2 stayed: …``.
 
     Args:
         word: The outcome that was asked for: ``replayed`` or ``discarded``.
-        handled: Numbers of dead letters and their outcomes: the word, ``conflict`` or ``gone``.
+        ids: Ids of dead letters by their outcomes: the word, ``conflict`` and ``gone``.
     """
-    by_outcome = defaultdict[str, list[int]](list)
-    for number, outcome in handled:
-        by_outcome[outcome].append(number)
-    texts = [f"{len(by_outcome[word])} {word}"]
-    if stayed := by_outcome["conflict"]:
+    texts = [f"{len(ids[word])} {word}"]
+    if stayed := ids["conflict"]:
         whose = "its unique key is" if len(stayed) == 1 else "their unique keys are"
         texts.append(f"{len(stayed)} stayed: {whose} taken by another live task ({numbers_text(stayed)})")
-    if gone := by_outcome["gone"]:
+    if gone := ids["gone"]:
         verb = "does" if len(gone) == 1 else "do"
         texts.append(f"{len(gone)} {verb} not exist any more ({numbers_text(gone)})")
     return ", ".join(texts)
@@ -137,7 +135,8 @@ class ReplayStage(NamedTuple):
 
 
 _SHOWN_UNCHANGED = (
-    "id", "total", "replayed", "conflicts", "conflict_ids", "who", "created_at", "updated_at", "ended_at",
+    "id", "total", "replayed", "conflicts", "conflict_ids", "stopped_by", "who", "reason", "created_at", "updated_at",
+    "ended_at",
 )  # fmt: skip
 
 
@@ -183,22 +182,16 @@ class ReplayLine(NamedTuple):
     ended_at: datetime | None
 
 
-def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
-    """Return a replay as people see it.
-
-    Args:
-        replay: The row.
-        mask: Masks the secrets in its texts.
-    """
-    filters = replay.filters._replace(text=mask(replay.filters.text or ""))
+def replay_line(replay: Replay) -> ReplayLine:
+    """Return a replay as people see it; the row must be masked."""
     handled = replay.replayed + replay.conflicts
     replay = replay._replace(total=max(replay.total, handled))  # a canary that failed is replayed a second time
     left = max(replay.total - handled, 0) if replay.state is not ReplayState.DONE else 0
-    params = filter_params(filters)
+    params = filter_params(replay.filters)
     copied: dict[str, Any] = {name: getattr(replay, name) for name in _SHOWN_UNCHANGED}
     return ReplayLine(
         state=str(replay.state),
-        what=filter_text(params, filters),
+        what=filter_text(params, replay.filters),
         filters=params,
         told=_progress_text(replay, left),
         steps=_replay_steps(replay),
@@ -207,8 +200,6 @@ def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
         handled=handled,
         left=left,
         percent=100 if not left else min(100 * handled // max(replay.total, 1), 99),
-        stopped_by=mask(replay.stopped_by),
-        reason=mask(replay.reason),
         can_stop=replay.state is ReplayState.RUNNING,
         can_resume=replay.state is ReplayState.STOPPED or (replay.state is ReplayState.CANCELLED and left > 0),
         **copied,
@@ -217,22 +208,15 @@ def replay_line(replay: Replay, mask: Callable[[str], str] = str) -> ReplayLine:
 
 def filter_params(dead_letter_filter: DeadLetterFilter) -> dict[str, str]:
     """Return a filter as the fields of a form and the parameters of a URL; times are UTC."""
-    values = {
-        "category": dead_letter_filter.category,
-        "task": dead_letter_filter.task_type,
-        "group": dead_letter_filter.fingerprint,
-        "reason": dead_letter_filter.reason,
-        "queue": dead_letter_filter.queue,
-        "since": form_time(dead_letter_filter.since),
-        "until": form_time(dead_letter_filter.until),
-        "text": dead_letter_filter.text,
+    values = {name: getattr(dead_letter_filter, _FILTER_FIELDS.get(name, name)) for name in _FILTER_NAMES}
+    return {
+        name: form_time(value) if isinstance(value, datetime) else str(value) for name, value in values.items() if value
     }
-    return {name: str(value) for name, value in values.items() if value}
 
 
-def form_time(at: datetime | None) -> str | None:
+def form_time(at: datetime) -> str:
     """Return a UTC time as a ``datetime-local`` field has it, without an offset."""
-    return None if at is None else at.replace(tzinfo=None).isoformat(timespec="seconds" if at.second else "minutes")
+    return at.replace(tzinfo=None).isoformat(timespec="seconds" if at.second else "minutes")
 
 
 def filter_text(params: Mapping[str, str], dead_letter_filter: DeadLetterFilter | None = None) -> str:

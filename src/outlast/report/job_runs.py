@@ -1,14 +1,14 @@
 """Runs of batch jobs in words and figures, shared by the command line and the dashboard."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from outlast.decide.gate import Gate
-from outlast.ports.job_rows import Jobs, Run, RunState, TargetStatus
+from outlast.ports.job_rows import Jobs, Run, RunState, TargetRow, TargetStatus
 
 DIED = "died"
 """State of a run that is stored as running, although no process holds its job."""
@@ -114,6 +114,39 @@ def run_views(store: Jobs, runs: Iterable[Run], now: datetime) -> list[JobRunVie
             holder = holder if newest == run.id else None  # a job has one lock: an older run that seems to run has died
         views.append(JobRunView(store, run, holder, now))
     return views
+
+
+def target_error(row: TargetRow) -> str:
+    """Return the error of a target in one text."""
+    return ": ".join(filter(None, (row.error_type, row.error_message)))
+
+
+def failure_group_data(
+    groups: Iterable[tuple[str, int, TargetRow]], mask: Callable[[Any], Any]
+) -> list[dict[str, Any]]:
+    """Return groups of failed targets as data for JSON.
+
+    Args:
+        groups: Fingerprint, size and an example of each.
+        mask: Masks the secrets in a text.
+    """
+    return [
+        {
+            "fingerprint": fingerprint,
+            "size": size,
+            "category": row.category or "unknown",
+            "origin": row.origin,
+            "error": mask(target_error(row)),
+            "source_id": mask(row.source_id),
+        }
+        for fingerprint, size, row in groups
+    ]
+
+
+def stored_comparison(store: Jobs, run: Run) -> Mapping[str, Any] | None:
+    """Return how a run differs from its parent: as stored at its end, or else as of now; None without a parent."""
+    stored = (run.summary or {}).get("compared")
+    return stored or (store.compare_runs(run.parent, run.id) if run.parent is not None else None)
 
 
 def comparison_text(compared: Mapping[str, Any] | None) -> str | None:

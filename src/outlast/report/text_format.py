@@ -1,12 +1,11 @@
 """Numbers, times, categories and store locations as people read them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from outlast.failure import Category
-from outlast.redact import redact
-from outlast.units import DISPLAY_UNITS
+from outlast.units import DISPLAY_UNITS, span
 
 
 class CategoryLook(NamedTuple):
@@ -40,6 +39,8 @@ _MEANINGS = {
     Category.UNKNOWN: "nothing showed what it is",
 }
 
+_DETAIL_SECONDS = {"snooze", "seconds"}
+_DETAIL_WORDS = {"True": "yes", "False": "no", "None": "none"}  # by text, because 1 equals True
 CATEGORIES = tuple(str(category) for category in _MEANINGS)
 """All categories, in the order of lists and charts."""
 
@@ -73,6 +74,19 @@ def group_title(error_type: str, tasks: Sequence[str]) -> str:
     return f"{error_type or 'Failure'} in {tasks[0] if len(tasks) == 1 else counted(len(tasks), 'task')}"
 
 
+def detail_text(detail: Mapping[str, Any]) -> str:
+    """Return the details of an audit entry in one line."""
+    return ", ".join(f"{name.replace('_', ' ')} {_detail_value(name, value)}" for name, value in detail.items())
+
+
+def _detail_value(name: str, value: Any) -> str:
+    if name in _DETAIL_SECONDS:
+        return span(value)
+    if isinstance(value, list):
+        return " ".join(_detail_value("", each) for each in value)
+    return "…" if isinstance(value, dict) else _DETAIL_WORDS.get(str(value), str(value))
+
+
 def ago(at: datetime, now: datetime) -> str:
     """Return how far a time is from now: ``just now``, ``now``, ``4 min ago``, ``in 2 h``."""
     seconds = (now - at).total_seconds()
@@ -81,20 +95,3 @@ def ago(at: datetime, now: datetime) -> str:
     whole = round(abs(seconds))
     unit, size = next(((unit, size) for unit, size in DISPLAY_UNITS if whole >= size), ("s", 1))
     return f"{whole // size} {unit} ago" if seconds > 0 else f"in {whole // size} {unit}"
-
-
-def store_location(store: object) -> str:
-    """Return where a store keeps its tables, as a URL without a password."""
-    if getattr(store, "in_process", False):
-        return "memory"
-    database = getattr(store, "db", None)
-    path = getattr(database, "path", None)
-    if path is not None:
-        return f"sqlite:///{path}"
-    parameters = getattr(database, "_parameters", None)  # of libpq, including the password
-    if isinstance(parameters, dict):
-        server = ":".join(str(parameters[key]) for key in ("host", "port") if parameters.get(key))
-        name = getattr(database, "schema", "outlast")
-        schema = "" if name == "outlast" else f"?schema={name}"
-        return redact(f"postgresql://{server}/{parameters.get('dbname', '')}{schema}")
-    return type(store).__name__.removesuffix("Store").lower()

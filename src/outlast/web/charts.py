@@ -105,15 +105,15 @@ class Chart(NamedTuple):
 
 
 class Sparkline(NamedTuple):
-    """A small chart without axes, for a row of a table."""
+    """A small chart without axes, for a row of a table.
 
-    bars: tuple[Bar, ...]
+    Attributes:
+        path: All bars as one SVG path in a square of 100, because a list has forty charts and the page must stay small.
+        label: What it shows, for screen readers.
+    """
+
+    path: str
     label: str
-
-    @property
-    def path(self) -> str:
-        """All bars as one SVG path in a square of 100, because a list has forty charts and the page must stay small."""
-        return "".join(f"M{bar.x} {bar.y}h{bar.width}V100h-{bar.width}z" for bar in self.bars)
 
 
 def stacked_chart(
@@ -197,11 +197,14 @@ def sparkline(counts: Sequence[int], label: str) -> Sparkline:
         counts: One number for each step, oldest first.
         label: What it shows, for screen readers; the total is appended.
     """
-    most = max(counts, default=0)
-    width = 100.0 / max(len(counts), 1)
-    heights = [_height(number, most, 100.0, 10.0) for number in counts]
-    bars = tuple(_rounded_bar(place * width, 100.0, width, height) for place, height in enumerate(heights) if height)
-    return Sparkline(bars, f"{label}: {count(sum(counts))}")
+    most, step = max(counts, default=0), 100.0 / max(len(counts), 1)
+    width = _rounded(step * _BAR_SHARE)
+    bars = [
+        f"M{_rounded(place * step)} {_rounded(100.0 - _height(number, most, 100.0, 10.0))}h{width}V100h-{width}z"
+        for place, number in enumerate(counts)
+        if number
+    ]
+    return Sparkline("".join(bars), f"{label}: {count(sum(counts))}")
 
 
 def axis_maximum(number: float) -> float:
@@ -213,19 +216,14 @@ def axis_maximum(number: float) -> float:
 
 
 def _bar(place: int, places: int, floor: float, number: float, most: float, title: str) -> Bar:
-    width = 100.0 / places
-    depth = _BOTTOM - _TOP
+    width, depth = 100.0 / places, _BOTTOM - _TOP
     height = _height(number, most, depth, _MIN_BAR_HEIGHT)
-    bottom = _BOTTOM - floor / most * depth
-    return _rounded_bar(place * width, bottom, width, height, title)
-
-
-def _rounded_bar(x: float, bottom: float, width: float, height: float, title: str = "") -> Bar:
-    return Bar(_rounded(x), _rounded(bottom - height), _rounded(width * _BAR_SHARE), _rounded(height), title)
+    top = _BOTTOM - floor / most * depth - height
+    return Bar(_rounded(place * width), _rounded(top), _rounded(width * _BAR_SHARE), _rounded(height), title)
 
 
 def _height(number: float, most: float, depth: float, least: float) -> float:
-    return max(number / most * depth, least) if number else 0.0
+    return max(number / most * depth, least)
 
 
 def _y_ticks(most: float) -> tuple[Tick, ...]:

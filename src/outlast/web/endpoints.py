@@ -31,11 +31,11 @@ from outlast.web.routing import (
     APP_PLACEHOLDER,
     Form,
     FormPage,
-    NotFoundError,
     PageData,
     PageRequest,
     PageRoute,
     decode_segment,
+    path_and_query,
     query_params,
     url_prefix,
 )
@@ -98,17 +98,13 @@ def _plain_collection(value: object) -> Any:
 
 
 def _plain_key(key: object) -> str:
-    if isinstance(key, Enum):
-        return _plain_key(key.value)
-    if isinstance(key, str):
-        return key
-    if type(key) is int:
+    key = key.value if isinstance(key, Enum) else key
+    if isinstance(key, str) or type(key) is int:
         return str(key)
     raise TypeError(f"a {type(key).__name__} cannot be a key in JSON")
 
 
-# A notice is stored in the session. A mounted dashboard has no sessions, so the browser keeps a random key of the
-# notice in a cookie: no other site can make the dashboard show a text.
+# The browser keeps a random key of a notice in a cookie: no other site can make the dashboard show a text.
 
 NOTICE_COOKIE = "outlast-notice"
 """Name of the cookie."""
@@ -130,7 +126,7 @@ class Notice(NamedTuple):
 
 
 class Notices:
-    """The notices of browsers without a session, each until a page has shown it."""
+    """The notices of all browsers, each until a page has shown it."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Notice] = {}
@@ -222,7 +218,11 @@ class Endpoints:
         path = _next_path(operation, done, page_request)
         path = quote(path.lstrip("/\\"), safe="/%?=&+:@!$'()*,;~-._#")  # always a path of this site
         response = Response(status_code=303, headers={"location": f"{url_prefix(request)}/{path}"})
-        self._store_notice(request, response, Notice(done.message, done.ok))
+        key, attributes = (
+            self._notices.add(Notice(done.message, done.ok)),
+            cookie_attributes(request.scope, url_prefix(request)),
+        )
+        response.set_cookie(NOTICE_COOKIE, key, max_age=NOTICE_SECONDS, **attributes)
         return response
 
     async def json_action(self, operation: Operation, request: Request) -> Response:
@@ -238,19 +238,15 @@ class Endpoints:
             if form is not None and form.prepare is not None:
                 try:
                     given = form.prepare(self._pages[form.page].parse(page_request))
-                except (InvalidValueError, NotFoundError) as error:
+                except (InvalidValueError, LookupError) as error:
                     record_refusal(app, operation, given, who, error)
                     raise
             return perform_texts(app, operation, {**given, **path}, who)
-        except LookupError as error:
-            if type(error) is not LookupError:  # a KeyError would be a bug
-                raise
-            raise NotFoundError(masked_text(str(error))) from None
         except (ConfigError, PayloadError) as error:
             if error.__cause__ is not None:  # the store cannot be opened
                 raise
             if isinstance(error, InvalidValueError) and error.parameter in path:
-                raise NotFoundError(str(error)) from None
+                raise LookupError(str(error)) from None
             raise InvalidValueError(masked_text(str(error))) from None
 
     async def asset(self, request: Request) -> Response:
@@ -258,7 +254,7 @@ class Endpoints:
         name = decode_segment(request.path_params["name"])
         asset = self._assets.find(name)
         if asset is None:
-            raise NotFoundError(f"file {name:.100} does not exist")
+            raise LookupError(f"file {name:.100} does not exist")
         return Response(asset.body, headers={"Cache-Control": _CACHE_FOREVER, "Content-Type": asset.kind})
 
     async def metrics(self, request: Request) -> Response:
@@ -290,8 +286,6 @@ class Endpoints:
             active: Name of the page; empty for none.
         """
         caller, prefix = get_caller(request.scope), url_prefix(request)
-        query = request.scope.get("query_string", b"").decode("ascii", "replace")
-        path = request.scope["path"].rstrip("/")
         return {
             "nonce": get_nonce(request.scope),
             "role_operator": caller is not None and caller.role is Role.OPERATOR,
@@ -302,7 +296,7 @@ class Endpoints:
             "pulse_badges": None if caller is None else self._hub.badges(),
             "is_live": bool(active),
             "newest": {} if caller is None else self._hub.newest(),
-            "twin": f"{prefix}{API_PREFIX}{path}" + (f"?{query}" if query else ""),
+            "twin": f"{prefix}{API_PREFIX}{path_and_query(request)}",
             "notice": None,
             "typed": {},
             "form_error": "",
@@ -341,26 +335,8 @@ class Endpoints:
 
     def _take_notice(self, request: Request) -> tuple[Notice | None, bool]:
         """Return the notice of the last action, and whether its cookie must be deleted."""
-        session = _require_caller(request).session
-        if request.method == "HEAD":  # nobody sees it
-            return None, False
-        if session is not None:
-            notice, session.notice = session.notice, None
-            return notice, False
-        value = request.cookies.get(NOTICE_COOKIE)
-        return (None, False) if value is None else (self._notices.take(value), True)
-
-    def _store_notice(self, request: Request, response: Response, notice: Notice) -> None:
-        session = _require_caller(request).session
-        if session is not None:
-            session.notice = notice
-            return
-        response.set_cookie(
-            NOTICE_COOKIE,
-            self._notices.add(notice),
-            max_age=NOTICE_SECONDS,
-            **cookie_attributes(request.scope, url_prefix(request)),
-        )
+        key = None if request.method == "HEAD" else request.cookies.get(NOTICE_COOKIE)  # nobody sees that of a HEAD
+        return (None, False) if key is None else (self._notices.take(key), True)
 
 
 def _next_path(operation: Operation, done: OperationResult, page_request: PageRequest) -> str:

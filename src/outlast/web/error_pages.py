@@ -10,10 +10,11 @@ from starlette.responses import HTMLResponse, Response
 
 from outlast.errors import ConfigError, SchemaError
 from outlast.operations import InvalidValueError
+from outlast.queue.masking import masked_text
 from outlast.web.access.callers import TooManyAttemptsError, get_caller
 from outlast.web.endpoints import API_PREFIX, Endpoints, json_response
 from outlast.web.rendering import Renderer
-from outlast.web.routing import NotFoundError, url_prefix
+from outlast.web.routing import url_prefix
 
 log = logging.getLogger("outlast.web")
 _DRIVER_PACKAGES = {"sqlite3", "psycopg", "psycopg_pool"}
@@ -50,8 +51,8 @@ class ErrorPage(NamedTuple):
 def error_page_for(error: Exception) -> ErrorPage:
     """Return the response to an error. Errors that the caller did not cause are logged."""
     match error:
-        case NotFoundError():
-            return ErrorPage(404, "Not found", str(error))
+        case LookupError() if type(error) is LookupError:  # a KeyError would be a bug
+            return ErrorPage(404, "Not found", masked_text(str(error)))
         case InvalidValueError():
             return ErrorPage(400, "Not accepted", str(error))
         case TooManyAttemptsError():
@@ -66,7 +67,6 @@ def error_page_for(error: Exception) -> ErrorPage:
 
 def _log_error(error: Exception) -> ErrorPage:
     from outlast.failure import first_line  # noqa: PLC0415  # only for errors
-    from outlast.queue.masking import masked_text  # noqa: PLC0415  # only for errors
     from outlast.record.log_text import traceback_of  # noqa: PLC0415  # only for errors
 
     summary = f"{type(error).__name__}: {first_line(masked_text(str(error)))}"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PART_SEPARATOR = "<!-- part -->"
 """Separates the parts of a rendered fragment; unchanged parts are not sent again."""
-_PULSE_EVENT, _ERROR_EVENT = "pulse", "trouble"
+_EVENTS_FOR_ALL = ("pulse", "trouble")
 
 
 class EventLog:
@@ -47,13 +47,16 @@ class EventLog:
         self._number = 0
         self._events: dict[str, tuple[int, str]] = {}
 
-    def publish_pulse(self, data: PageData) -> None:
-        """Publish what every page shows. This also clears an error."""
-        self._publish_instead(_ERROR_EVENT, _PULSE_EVENT, data)
+    def publish_for_all(self, name: str, data: object) -> None:
+        """Publish to all pages what every page shows, or that the store does not answer: one replaces the other.
 
-    def publish_error(self, text: str) -> None:
-        """Publish that the store does not answer."""
-        self._publish_instead(_PULSE_EVENT, _ERROR_EVENT, text)
+        Args:
+            name: ``pulse`` or ``trouble``.
+            data: Data for JSON.
+        """
+        with self._lock:
+            self._events = {each: event for each, event in self._events.items() if each not in _EVENTS_FOR_ALL}
+            self._publish(name, encode_event(name, data))
 
     def publish_parts(self, view: str, html: str) -> None:
         """Publish the changed parts of a page.
@@ -99,11 +102,6 @@ class EventLog:
             }
         seen.update({name: number for name, (number, _) in unseen.items()})
         return iter([text for _, text in sorted(unseen.values())])
-
-    def _publish_instead(self, old: str, name: str, data: object) -> None:
-        with self._lock:
-            self._events.pop(old, None)
-            self._publish(name, encode_event(name, data))
 
     def _publish(self, name: str, text: str) -> None:
         self._number += 1
@@ -353,7 +351,7 @@ class LiveHub:
         try:
             pulse = self._reader.read({view for view, _ in views})
             shown = {name: badge._asdict() for name, badge in badges(pulse).items()}
-            self._event_log.publish_pulse({"badges": shown, "newest": _newest_numbers(pulse)})
+            self._event_log.publish_for_all("pulse", {"badges": shown, "newest": _newest_numbers(pulse)})
             for view, prefix in views:
                 if update := self._view_update(view, pulse):
                     self._event_log.publish_parts(f"{view}{prefix}", self._render(update[0], prefix, update[1]))
@@ -361,7 +359,7 @@ class LiveHub:
             if monotonic() - self._logged_at >= _LOG_AGAIN_SECONDS:
                 self._logged_at = monotonic()
                 _log.warning("the dashboard cannot update open pages: %s", type(error).__name__)
-            self._event_log.publish_error(_STORE_DOWN_TEXT)
+            self._event_log.publish_for_all("trouble", _STORE_DOWN_TEXT)
 
     def _view_update(self, view: str, pulse: "Pulse") -> tuple[str, PageData] | None:
         """Return the template and the data that update a view; None if there is nothing to show."""

@@ -167,7 +167,7 @@ class Renderer:
 def _url_builder(prefix: str, paths: Mapping[str, str], kind: str) -> Callable[..., str]:
     def url_of(name: str, /, **params: Any) -> str:
         if name not in paths:
-            raise LookupError(f"{kind} {name!r} does not exist")
+            raise KeyError(f"{kind} {name!r} does not exist")
         return build_url(prefix, paths[name], params)
 
     return url_of

@@ -80,14 +80,14 @@ class PageRoute(NamedTuple):
 
         Raises:
             InvalidValueError: If a value of the query is not valid.
-            NotFoundError: If a variable of the path is not valid.
+            LookupError: If a variable of the path is not valid.
         """
         given = {name: [text] for name, text in {**request.query, **request.path}.items()}
         try:
             values = parse_values(request.app, self.parameters, given)
         except InvalidValueError as error:
             if error.parameter in request.path:
-                raise NotFoundError(str(error)) from None
+                raise LookupError(str(error)) from None
             raise
         ages = {name: at for name, at in values.items() if isinstance(at, datetime) and at.microsecond}
         return request._replace(
@@ -107,18 +107,14 @@ class FormPage(NamedTuple):
     prepare: "Callable[[PageRequest], Form] | None" = None
 
 
-class NotFoundError(Exception):
-    """The requested thing does not exist: 404, with this message."""
-
-
 def require(found: T | None, message: str) -> T:
     """Return what was found.
 
     Raises:
-        NotFoundError: If it is None; with this message.
+        LookupError: If it is None; with this message, which the error page shows.
     """
     if found is None:
-        raise NotFoundError(message)
+        raise LookupError(message)
     return found
 
 
@@ -184,13 +180,13 @@ def build_url(prefix: str, path: str, params: Mapping[str, Any]) -> str:
         params: Values of its variable parts; the others become query parameters, except None and empty text.
 
     Raises:
-        LookupError: If a variable part is missing.
+        KeyError: If a variable part is missing.
     """
     unused = dict(params)
 
     def variable_value(found: re.Match[str]) -> str:
         if found[1] not in unused:
-            raise LookupError(f"{path} needs {found[1]}")
+            raise KeyError(f"{path} needs {found[1]}")
         return quote(str(unused.pop(found[1])), safe="")
 
     url = prefix + _PATH_VARIABLE.sub(variable_value, path)
@@ -208,6 +204,13 @@ def url_prefix(request: Request) -> str:
     """Return the mount path that the middleware stored in the request; may be empty."""
     prefix: str = request.scope[PREFIX_KEY]
     return prefix
+
+
+def path_and_query(request: Request) -> str:
+    """Return what was requested, below the mount path."""
+    query = request.scope.get("query_string", b"").decode("ascii", "replace")
+    path: str = request.scope["path"]
+    return f"{path}?{query}" if query else path
 
 
 def relative_path(scope: Scope) -> str:

@@ -9,7 +9,7 @@ from outlast.ports.rows import Attempt, Cooldown, Task
 from outlast.ports.store import Store
 from outlast.ports.triage import PayloadEdit
 from outlast.queue.dead_letters import masked_edit
-from outlast.queue.masking import masked_arguments, masked_text
+from outlast.queue.masking import masked_arguments, masked_row, masked_text, masked_texts
 from outlast.report.text_format import shortened
 from outlast.report.timeline import Timeline, timeline
 from outlast.web.routing import PageData
@@ -100,17 +100,9 @@ def task_view(store: Store, task: Task) -> TaskView:
     if task.resource is not None and task.status == "QUEUED":
         cooldown = next((each for each in store.cooldowns() if each.resource == task.resource), None)
     payload, cut = payload_text(task.parameters)
-    shown = task._replace(
-        parameters="",
-        resource=mask_optional(task.resource, _MAX_MESSAGE_CHARS),
-        options=mask_optional(task.options, _MAX_MESSAGE_CHARS),
-        unique_key=mask_optional(task.unique_key, _MAX_MESSAGE_CHARS),
-        last_error=mask_optional(task.last_error, _MAX_MESSAGE_CHARS),
-    )
+    shown = masked_row(task)._replace(parameters="")
     drawn = timeline(task, attempts, store.now(), cooldown)
-    if cooldown is not None:
-        cooldown = cooldown._replace(resource=masked_text(cooldown.resource), reason=masked_text(cooldown.reason))
-    views = _attempt_views(attempts)
+    views, cooldown = _attempt_views(attempts), cooldown and masked_row(cooldown)
     return TaskView(shown, payload, cut, views, len(attempts) - len(views), drawn, cooldown)
 
 
@@ -133,9 +125,9 @@ def masked_line(text: str | None) -> str:
     return shortened(" ".join(masked_text(text[:_MAX_MASKED_CHARS]).split()), _MAX_LINE_CHARS) if text else ""
 
 
-def mask_optional(text: str | None, limit: int | None = None) -> str | None:
-    """Return a text, masked and cut to `limit` characters; None for None."""
-    return None if text is None else masked_text(text)[:limit]
+def mask_optional(text: str | None) -> str | None:
+    """Return a text, masked; None for None."""
+    return None if text is None else masked_text(text)
 
 
 def _attempt_views(attempts: Sequence[Attempt]) -> list[AttemptView]:
@@ -158,12 +150,12 @@ def _attempt_views(attempts: Sequence[Attempt]) -> list[AttemptView]:
 
 
 def _attempt_view(place: int, attempt: Attempt, traceback: str, same_as: int, *, newest: bool) -> AttemptView:
-    started, failure = attempt.started_at, attempt.failure
+    started, failure = attempt.started_at, masked_texts(attempt.failure)
     message = masked_text(attempt.error_message)
     longest = _MAX_MESSAGE_CHARS if newest else _MAX_EARLIER_MESSAGE_CHARS
     same = ("outcome", "worker_id", "finished_at", "delay", "error_type", "fingerprint")
     copied: dict[str, Any] = {name: getattr(attempt, name) for name in same}
-    copied |= {name: _text_value(failure, name) for name in ("rule", "code", "origin", "location")}
+    copied |= {name: _typed_value(failure, name, str) or "" for name in ("rule", "code", "origin", "location")}
     return AttemptView(
         place=place,
         number=attempt.attempt,
@@ -181,11 +173,6 @@ def _attempt_view(place: int, attempt: Attempt, traceback: str, same_as: int, *,
         cut=bool(attempt.traceback) and not traceback and not same_as,
         **copied,
     )
-
-
-def _text_value(failure: dict[str, Any], name: str) -> str:
-    value = failure.get(name)
-    return masked_text(value) if isinstance(value, str) else ""
 
 
 def _typed_value(failure: dict[str, Any], name: str, *kinds: type) -> Any:

@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 from outlast.errors import ConfigError, SchemaError
 from outlast.ports.store import seconds_left
+from outlast.redact import redact
 from outlast.stores.postgres.driver import psycopg, psycopg_pool
 from outlast.stores.postgres.sql import DEFAULT_SCHEMA, scripts, statements, tables_until
 from outlast.stores.row_reader import RowReader
@@ -282,6 +283,12 @@ class PostgresDatabase(PostgresStatements):
         self.is_down = False
         _databases.add(self)
         self._reset()
+
+    def location(self) -> str:
+        """Return the URL of the tables, without user and password."""
+        server = ":".join(str(self._parameters[key]) for key in ("host", "port") if self._parameters.get(key))
+        schema = "" if self.schema == DEFAULT_SCHEMA else f"?schema={self.schema}"
+        return redact(f"postgresql://{server}/{self._parameters.get('dbname', '')}{schema}")
 
     def _reset(self) -> None:
         """Start without a pool: initially, and in a child process, which must not use that of its parent."""

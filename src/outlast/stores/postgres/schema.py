@@ -39,8 +39,8 @@ class PostgresSchema:
                     cursor.change("add_version", {"version": number})
             return max(version, LATEST)
 
-    def check_schema(self) -> None:
-        """Check the version of the tables, and that none is missing."""
+    def check_schema(self) -> int:
+        """Check the version of the tables, and that none is missing; return the version."""
         version = schema_version(self.db)
         if version == 0 and self.db.has_default_schema:
             with self.db.transaction() as cursor:
@@ -50,6 +50,7 @@ class PostgresSchema:
         missing = self.db.fetch("missing_tables", {"tables": tables_until(LATEST)})
         if missing:
             raise missing_tables_error([name for (name,) in missing], LATEST)
+        return LATEST
 
 
 def _create_namespace(cursor: PostgresCursor, schema: str) -> None:

@@ -64,6 +64,7 @@ class PostgresStore(
         pooled: bool | None = None,
     ) -> None:
         self.db = PostgresDatabase(url, schema, min_size, max_size, prepare_threshold, pooled=pooled)
+        self.location = self.db.location()
         self.notify_throttle = NotifyThrottle(self.db.notify)
         self.job_locks = []
 

@@ -44,6 +44,7 @@ class MemoryStore(SqliteStore):
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        self.location = "memory"
         weakref.finalize(self, _remove, self.db, folder, os.getpid())
 
 

@@ -23,14 +23,15 @@ class SqliteSchema:
         """Migrate the tables, which opening the file has done; return the version."""
         return self.db.read(schema_version)
 
-    def check_schema(self) -> None:
-        """Check the version of the tables, and that none is missing."""
+    def check_schema(self) -> int:
+        """Check the version of the tables, and that none is missing; return the version."""
         found = self.db.read(schema_version)
         if found != LATEST:
             raise SchemaError(found, LATEST)
         missing = set(created_tables(load_migrations(__package__))) - self.db.read(_table_names)
         if missing:
             raise missing_tables_error(sorted(missing), LATEST)
+        return LATEST
 
 
 def prepare_schema(

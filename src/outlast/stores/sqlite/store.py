@@ -50,6 +50,7 @@ class SqliteStore(
 
     def __init__(self, path: str | Path, synchronous: str = "FULL") -> None:
         self.db = self._database(path, prepare_schema, synchronous)
+        self.location = f"sqlite:///{self.db.path}"
         self.held_locks: dict[str, IO[bytes]] = {}
         self.job_locks = []
         self._wakes: tuple[Callable[[], None], ...] = ()

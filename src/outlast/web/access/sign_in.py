@@ -14,7 +14,15 @@ from outlast.web.endpoints import Endpoints, json_response
 from outlast.web.error_pages import is_api_request
 from outlast.web.forms import read_form
 from outlast.web.rendering import SIGN_IN, SIGN_OUT, STATIC, Renderer
-from outlast.web.routing import MAX_PATH_BYTES, MAX_QUERY_BYTES, PageData, build_url, query_params, url_prefix
+from outlast.web.routing import (
+    MAX_PATH_BYTES,
+    MAX_QUERY_BYTES,
+    PageData,
+    build_url,
+    path_and_query,
+    query_params,
+    url_prefix,
+)
 
 LINK_PATH = "/enter"
 """Path of one-time links."""
@@ -95,7 +103,7 @@ class SignInPages:
             )
         if request.method not in {"GET", "HEAD"}:
             return self._form(request, 401)
-        wanted = _path_and_query(request)
+        wanted = path_and_query(request)
         if request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
             # A browser does not send a strict cookie with a link from another site, but with a redirect of this page.
             to = build_url(url_prefix(request), SIGN_IN, {"to": self._safe_target(wanted)})
@@ -141,9 +149,3 @@ class SignInPages:
         is_page = any(route.matches(scope)[0] is Match.FULL for route in self._pages)
         fits = len(path) <= MAX_PATH_BYTES and len(query) <= MAX_QUERY_BYTES
         return to if is_page and fits and "\\" not in to else "/"
-
-
-def _path_and_query(request: Request) -> str:
-    query = request.scope.get("query_string", b"").decode("ascii", "replace")
-    path: str = request.scope["path"]
-    return f"{path}?{query}" if query else path

@@ -19,8 +19,6 @@ from outlast.web.access.hosts import IPAddress, client_address, parse_ip, single
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from outlast.web.endpoints import Notice
-
 
 VARIABLE, READ_VARIABLE = "OUTLAST_WEB_TOKEN", "OUTLAST_WEB_READ_TOKEN"
 """Environment variables with the tokens of operators and of readers."""
@@ -113,12 +111,10 @@ class Session:
     Attributes:
         role: What the caller may do.
         who: Name for people and the audit log.
-        notice: Result of the last action, until a page has shown it.
     """
 
     def __init__(self, role: Role, who: str, until: float, now: Callable[[], float]) -> None:
         self.role, self.who = role, who
-        self.notice: "Notice | None" = None
         self._until, self._now, self._ended = until, now, False
 
     def is_active(self) -> bool:

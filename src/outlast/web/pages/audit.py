@@ -1,18 +1,13 @@
 """The page of the audit log: who did what by hand, when and why."""
 
-import json
-from typing import Any
-
 from outlast.operations import NAME, Parameter
 from outlast.ports.triage import AuditEntry
-from outlast.queue.masking import masked_text, masked_value
-from outlast.report.text_format import shortened
-from outlast.units import span
+from outlast.queue.masking import masked_row
+from outlast.report.text_format import detail_text, shortened
 from outlast.web.routing import BEFORE, PageData, PageRequest, PageRoute
 
 _ROWS = 50
 _MAX_DETAIL_CHARS = 300
-_SECONDS = {"snooze", "seconds"}
 _SUBJECT_PAGES = {
     "dead_letter": ("dead_letter", "dead_letter_id"),
     "group": ("failure", "fingerprint"),
@@ -38,26 +33,13 @@ def _audit_line(entry: AuditEntry) -> PageData:
     kind, _, subject_id = entry.subject.partition(":")
     page, name = _SUBJECT_PAGES.get(kind, ("", ""))
     known = bool(page and subject_id) and (name == "fingerprint" or subject_id.isdigit())
-    masked = masked_value(json.dumps(entry.detail, default=str))
-    detail = ", ".join(
-        f"{name.replace('_', ' ')} {span(value) if name in _SECONDS else _detail_text(value)}"
-        for name, value in masked.items()
-    )
-    shown = entry._replace(detail={}, subject=masked_text(entry.subject), reason=masked_text(entry.reason))
+    masked = masked_row(entry)
     return {
-        "entry": shown,
-        "detail": shortened(detail, _MAX_DETAIL_CHARS),
+        "entry": masked._replace(detail={}),
+        "detail": shortened(detail_text(masked.detail), _MAX_DETAIL_CHARS),
         "page": page if known else "",
         "params": {name: subject_id} if known else {},
     }
-
-
-def _detail_text(value: Any) -> str:
-    if isinstance(value, list):
-        return " ".join(map(_detail_text, value))
-    if isinstance(value, dict):
-        return "…"
-    return {True: "yes", False: "no", None: "none"}.get(value, str(value))
 
 
 _PARAMETERS = (

@@ -6,11 +6,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from outlast.operations import FILTERS, PATCH, ROW, InvalidValueError, Parameter, filter_arguments, text_kind
-from outlast.operations.actions import arguments_version
+from outlast.operations.actions import arguments_version, find_dead_letter
 from outlast.ports.read_rows import MAX_ROWS_SCANNED, DeadLetterLine
 from outlast.ports.rows import DeadLetter, DeadLetterFilter
 from outlast.queue.dead_letters import dead_letter_filter
-from outlast.queue.masking import masked_text, masked_value
+from outlast.queue.masking import masked_row, masked_text, masked_value
 from outlast.report.dead_letters import (
     REASON_TEXTS,
     ArgumentField,
@@ -24,8 +24,8 @@ from outlast.report.dead_letters import (
     filter_text,
     patch_operations,
 )
-from outlast.web.routing import BEFORE, Form, FormPage, PageData, PageRequest, PageRoute, Query, require
-from outlast.web.task_view import TaskView, audit_views, edit_views, mask_optional, masked_line, payload_text, task_view
+from outlast.web.routing import BEFORE, Form, FormPage, PageData, PageRequest, PageRoute, Query
+from outlast.web.task_view import TaskView, audit_views, edit_views, masked_line, payload_text, task_view
 
 _PATH = "/dead-letters"
 _EDIT_PAGE = "dead_letter_arguments"
@@ -44,7 +44,7 @@ def read_dead_letters(request: PageRequest) -> PageData:
     if not counted:
         tasks, categories = ([each._replace(size=None) for each in some] for some in (tasks, categories))
     return {
-        "rows": [row._replace(error_message=masked_line(row.error_message)) for row in found.rows],
+        "rows": [masked_row(row, masked_line) for row in found.rows],
         "next": found.next,
         "looked": found.looked,
         "stopped": found.next is not None and len(found.rows) < _ROWS,
@@ -81,23 +81,15 @@ def read_dead_letter(request: PageRequest) -> PageData:
     """Return a dead letter with the history of its task.
 
     Raises:
-        NotFoundError: If there is no dead letter with that number.
+        LookupError: If there is no dead letter with that number.
     """
     store = request.app.store
-    dead_letter = _find_dead_letter(request)
+    dead_letter = find_dead_letter(request.app, request.values["dead_letter_id"])
     task = store.get(dead_letter.original_task_id)
     payload, cut = payload_text(dead_letter.parameters)
     last = dead_letter.failure
     return {
-        "dead_letter": dead_letter._replace(
-            parameters="",
-            failure={},
-            traceback=masked_text(dead_letter.traceback),
-            error_message=masked_text(dead_letter.error_message),
-            resource=mask_optional(dead_letter.resource),
-            options=mask_optional(dead_letter.options),
-            unique_key=mask_optional(dead_letter.unique_key),
-        ),
+        "dead_letter": masked_row(dead_letter._replace(parameters="", failure={})),
         "payload": payload,
         "payload_cut": cut,
         "rule": masked_text(str(last.get("rule") or "")),
@@ -111,20 +103,13 @@ def read_dead_letter(request: PageRequest) -> PageData:
     }
 
 
-def _find_dead_letter(request: PageRequest) -> DeadLetter:
-    message = (
-        f"dead letter {request.path['dead_letter_id']} does not exist: it may have been replayed, discarded or pruned"
-    )
-    return require(request.app.store.dead_letter(request.values["dead_letter_id"]), message)
-
-
 def read_edit(request: PageRequest) -> PageData:
     """Return the arguments of a dead letter as a form.
 
     Raises:
-        NotFoundError: If there is no dead letter with that number.
+        LookupError: If there is no dead letter with that number.
     """
-    dead_letter = _find_dead_letter(request)
+    dead_letter = find_dead_letter(request.app, request.values["dead_letter_id"])
     fields = _argument_fields(dead_letter)
     payload, cut = payload_text(dead_letter.parameters)
     typed = request.typed()
@@ -174,9 +159,9 @@ def submitted_edit(request: PageRequest) -> Form:
 
     Raises:
         InvalidValueError: If a field or the patch is not valid.
-        NotFoundError: If there is no dead letter with that id.
+        LookupError: If there is no dead letter with that id.
     """
-    dead_letter, typed = _find_dead_letter(request), request.typed()
+    dead_letter, typed = find_dead_letter(request.app, request.values["dead_letter_id"]), request.typed()
     try:
         patch: list[Any] = list(patch_operations(_argument_fields(dead_letter), typed))
     except FieldError as error:

@@ -5,7 +5,7 @@ from outlast.operations import FILTERS, FLAG, Parameter, choice_kind, text_kind
 from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import Attempt
 from outlast.queue.failure_groups import LARGEST_GROUPS, sampled_groups
-from outlast.queue.masking import masked_text
+from outlast.queue.masking import masked_text, masked_texts
 from outlast.report.classification import StoredJudgement, Suggestion, stored_judgement, suggestions
 from outlast.report.dead_letters import form_time
 from outlast.report.flow import series_of, steps_of
@@ -56,12 +56,11 @@ def _read_failure(request: PageRequest) -> PageData:
     samples = store.failure_samples(fingerprint, _SAMPLES)
     steps = steps_of(now, DAY, HALF_HOUR)
     series = category_series({group.error_category: series_of(points, steps, HALF_HOUR)}, "dead_letters")
-    failure = samples[0].failure if samples else {}
-    masked = {name: masked_text(value) if isinstance(value, str) else value for name, value in failure.items()}
+    failure = masked_texts(samples[0].failure) if samples else {}
     linked = [each._replace(params={"group": fingerprint}) for each in series]
     return {
         "group": line,
-        "verdict": stored_judgement(group.error_category, masked),
+        "verdict": stored_judgement(group.error_category, failure),
         "traceback": masked_text(next((sample.traceback for sample in samples if sample.traceback), "")),
         "message": masked_text(samples[0].error_message) if samples else line.error_message,
         "samples": [_attempt_sample(sample) for sample in samples],

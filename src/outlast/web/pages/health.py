@@ -3,14 +3,13 @@
 import platform
 import sqlite3
 from functools import partial
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 import outlast
 from outlast.health import Finding, HealthChecker
 from outlast.ports.store import Store
 from outlast.queue.masking import masked_text
-from outlast.report.text_format import counted, store_location
+from outlast.report.text_format import counted
 from outlast.units import span
 from outlast.web.routing import PageData, PageRequest, PageRoute
 
@@ -45,7 +44,7 @@ def _read_health(request: PageRequest) -> PageData:
     return {
         "state": report.status,
         "checks": checks,
-        "store": store_location(request.app.store),
+        "store": request.app.store.location,
         "channels": [channel.name for channel in request.app.channels],
         "versions": _versions(),
     }
@@ -68,9 +67,7 @@ def _checker(request: PageRequest) -> HealthChecker:
 
 
 def _check_tables(store: Store) -> Finding:
-    store.check_schema()
-    number = _schema_version(store)
-    return Finding(ok=True, detail=f"version {number}" if number else "up to date")
+    return Finding(ok=True, detail=f"version {store.check_schema()}")
 
 
 def _check_workers(store: Store) -> Finding:
@@ -95,16 +92,6 @@ def _check_alerts(store: Store) -> Finding:
     more = " or more" if len(waiting) == _MAX_ALERTS else ""
     detail = f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest for {span(oldest)}"
     return Finding(ok=True, detail=detail, degraded=oldest > _LATE_SECONDS)
-
-
-def _schema_version(store: object) -> int | None:
-    """Return the schema version that a store needs; None for a store without a schema."""
-    package = type(store).__module__.rpartition(".")[0]
-    try:
-        latest: int = import_module(f"{package}.schema").LATEST
-    except (ImportError, AttributeError):
-        return None
-    return latest
 
 
 def _versions() -> dict[str, str]:

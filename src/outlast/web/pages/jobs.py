@@ -10,7 +10,7 @@ from outlast.ports.read_rows import MAX_ROWS_SCANNED
 from outlast.ports.read_rows import Page as Rows
 from outlast.queue.masking import masked_text, masked_value
 from outlast.report import job_runs
-from outlast.web.routing import NotFoundError, PageData, PageRequest, PageRoute, require
+from outlast.web.routing import PageData, PageRequest, PageRoute, require
 from outlast.web.task_view import mask_optional, masked_line
 
 _ROWS = 30
@@ -67,17 +67,7 @@ def _read_run(request: PageRequest) -> PageData:
         "holder": mask_optional(view.holder),
         "verdict": job_runs.gate_line(_masked_run(run), state, counts, job.gate if job is not None else None),
         "summary": _summary_figures(run),
-        "groups": [
-            {
-                "fingerprint": fingerprint,
-                "size": size,
-                "category": row.category or "unknown",
-                "origin": row.origin,
-                "error": _error_text(row),
-                "source_id": masked_line(row.source_id),
-            }
-            for fingerprint, size, row in (store.failure_groups(run.id, _GROUPS) if left else ())
-        ],
+        "groups": job_runs.failure_group_data(store.failure_groups(run.id, _GROUPS) if left else (), masked_line),
         "targets": [_target_line(row) for row in targets.rows],
         "next": None if targets.next is None else name_key(targets.next),
         "looked": targets.looked,
@@ -112,7 +102,7 @@ def _target_param(app: App, run_id: str, key: str | None) -> str | None:
     """Return the target id after which a page begins, given as it is or as a digest.
 
     Raises:
-        NotFoundError: If no target of the run has that digest.
+        LookupError: If no target of the run has that digest.
     """
     if key is None or not key.startswith(DIGEST_MARK):
         return key
@@ -122,7 +112,7 @@ def _target_param(app: App, run_id: str, key: str | None) -> str | None:
             if name_key(row.source_id) == key:
                 return row.source_id
         after = batch[-1].source_id
-    raise NotFoundError("that position in the list does not exist any more; go back to the first page")
+    raise LookupError("that position in the list does not exist any more; go back to the first page")
 
 
 def _targets(app: App, run_id: str, status: str | None, group: str | None, after: str | None) -> Rows[TargetRow]:
@@ -147,13 +137,9 @@ def _target_line(row: TargetRow) -> PageData:
     return {
         **{name: getattr(row, name) for name in _TARGET_FIGURES},
         "source_id": masked_line(row.source_id),
-        "error": _error_text(row),
+        "error": masked_line(job_runs.target_error(row)),
         "target": None if row.target is None else masked_value(row.target),
     }
-
-
-def _error_text(row: TargetRow) -> str:
-    return masked_line(": ".join(each for each in (row.error_type, row.error_message) if each))
 
 
 def _summary_figures(run: Run) -> PageData | None:
@@ -198,9 +184,9 @@ def _job_reference(app: App, name: str) -> str:
 
 def _comparison(app: App, run: Run) -> PageData | None:
     """Return how a run differs from its parent: as stored in its summary, or computed now. None without a parent."""
-    if run.parent is None:
+    compared = job_runs.stored_comparison(app.store, run)
+    if run.parent is None or compared is None:
         return None
-    compared = (run.summary or {}).get("compared") or app.store.compare_runs(run.parent, run.id)
     figures = {name: int(compared.get(name) or 0) for name in ("fixed", "broken", "still")}
     return {"parent": run.parent, **figures}
 

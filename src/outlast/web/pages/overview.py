@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from outlast.operations import Parameter, choice_kind
 from outlast.ports.read_rows import BreakerRow, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Pulse
 from outlast.ports.triage import ChartMark
-from outlast.queue.masking import masked_text
+from outlast.queue.masking import masked_row
 from outlast.report.breakers import breakers_by_resource
 from outlast.report.flow import Flow, FlowCounts, event_count, failed_attempts, flow_of, series_of, steps_of
 from outlast.report.overview import ChangeLine, Headline, headline, is_rise, recent_changes
 from outlast.report.text_format import group_title
-from outlast.web.charts import Chart, Series, category_series, sparkline, stacked_chart
+from outlast.web.charts import Series, category_series, sparkline, stacked_chart
 from outlast.web.routing import PageData, PageRequest, PageRoute
 from outlast.web.task_view import masked_line
 
@@ -110,7 +110,7 @@ def board_steps(store: "Store", now: datetime) -> "Iterator[Board | None]":
     for each in [*cooling, *_open_breakers(store.breakers(), now)][:_SHOWN_WAITS]:
         yield None
         number = store.waiting_for(each.resource)
-        waits.append(each._replace(resource=masked_line(each.resource), reason=masked_line(each.reason), tasks=number))
+        waits.append(masked_row(each, masked_line)._replace(tasks=number))
     lines = group_lines(groups, flows, tasks, now)
     lines.sort(key=lambda line: (-line.lately, -line.last_seen.timestamp()))
     yield Board(tuple(lines[:_SHOWN_GROUPS]), tuple(waits))
@@ -123,10 +123,7 @@ def read_board(store: "Store", now: datetime) -> Board:
 
 def read_marks(store: "Store", window: float) -> list[ChartMark]:
     """Return the marks of the last `window` seconds, newest first, masked."""
-    return [
-        mark._replace(text=masked_line(mark.text), who=masked_line(mark.who))
-        for mark in store.chart_marks(window=window)
-    ]
+    return [masked_row(mark, masked_line) for mark in store.chart_marks(window=window)]
 
 
 def group_lines(
@@ -139,9 +136,10 @@ def group_lines(
     steps, lines = steps_of(now, DAY, HALF_HOUR), []
     for group in groups:
         names = tuple(tasks.get(group.fingerprint) or [group.task_type])  # attempts may be pruned
-        shown = group._replace(error_message=masked_text(group.error_message), note=masked_text(group.note))
         trend = series_of(flows.get(group.fingerprint, []), steps, HALF_HOUR)
-        lines.append(GroupLine(*shown, group.standing(now), trend, names, group_title(group.error_type, names)))
+        lines.append(
+            GroupLine(*masked_row(group), group.standing(now), trend, names, group_title(group.error_type, names))
+        )
     return lines
 
 
@@ -201,11 +199,9 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange, marks: 
         chosen: The time range of the charts.
         marks: Marked events; None while they are still being read, and the charts stay as they are.
     """
-    masked = pulse._replace(
-        changes=tuple(each._replace(name=masked_line(each.name), text=masked_line(each.text)) for each in pulse.changes)
-    )
+    masked = pulse._replace(changes=tuple(masked_row(each, masked_line) for each in pulse.changes))
     flow = flow_of(pulse.flow, pulse.at, chosen.window, chosen.step)
-    noun = ("task done", "tasks done")
+    steps, noun = (flow.steps, flow.step), ("task done", "tasks done")
     done = Series("done", False, "Tasks done", noun, flow.done, "tasks", {"status": "DONE"})  # noqa: FBT003
     return {
         "at": pulse.at,
@@ -223,8 +219,12 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange, marks: 
         "_ranges": RANGES,
         "_view": next((view for view, each in LIVE_RANGES.items() if each is chosen), ""),
         "_rising": is_rise(failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)),
-        "_failures": _chart("chart-failures", "Failures by category", category_series(flow.failures), flow, marks),
-        "_throughput": _chart("chart-done", "Tasks done per minute", [done], flow, marks, per=_MINUTE),
+        "_failures": stacked_chart(
+            "chart-failures", "Failures by category", category_series(flow.failures), *steps, marks=marks or ()
+        ),
+        "_throughput": stacked_chart(
+            "chart-done", "Tasks done per minute", [done], *steps, per=_MINUTE, marks=marks or ()
+        ),
         "_trends": {each.fingerprint: sparkline(each.trend, _TREND_LABEL) for each in (board.groups if board else ())},
     }
 
@@ -251,12 +251,6 @@ def _hour_counts(counts: FlowCounts) -> dict[str, int]:
         "failures": failed_attempts(counts),
         "dead": event_count(counts, FlowEvent.FAILED),
     }
-
-
-def _chart(
-    id_: str, title: str, series: Sequence[Series], flow: Flow, marks: Sequence[ChartMark] | None, *, per: float = 0.0
-) -> Chart:
-    return stacked_chart(id_, title, series, flow.steps, flow.step, per=per, marks=marks or ())
 
 
 _RANGE = Parameter("range", choice_kind(each.name for each in RANGES), "The time range of the charts.")

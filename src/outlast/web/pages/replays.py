@@ -7,8 +7,8 @@ from outlast.operations import FILTERS, ROW, Parameter, filter_arguments
 from outlast.ports.rows import DeadLetterFilter, Group
 from outlast.ports.store import Store
 from outlast.ports.triage import Replay
-from outlast.queue.dead_letters import dead_letter_filter
-from outlast.queue.masking import masked_text
+from outlast.queue.dead_letters import dead_letter_filter, masked_replay
+from outlast.queue.masking import masked_row
 from outlast.report.dead_letters import Facet, ReplayLine, filter_params, filter_text, replay_line
 from outlast.report.text_format import group_title
 from outlast.web.routing import BEFORE, FormPage, PageData, PageRequest, PageRoute, require
@@ -36,7 +36,7 @@ def replay_update(view: str, replays: Sequence[Replay] | None, workers: int) -> 
     """
     if replays is None:
         return None
-    lines = {f"replay-{each.id}": replay_line(each, masked_text) for each in replays}
+    lines = {f"replay-{each.id}": replay_line(masked_replay(each)) for each in replays}
     if view == "replays":
         return "replays_live.html", {"replays": list(lines.values()), "workers": workers}
     return ("replay_live.html", {"replay": lines[view], "workers": workers}) if view in lines else None
@@ -50,7 +50,7 @@ def read_replays(request: PageRequest) -> PageData:
     """Return the newest replays."""
     store = request.app.store
     return {
-        "replays": [replay_line(each, masked_text) for each in store.replay_runs(limit=MAX_LISTED)],
+        "replays": [replay_line(masked_replay(each)) for each in store.replay_runs(limit=MAX_LISTED)],
         "workers": _alive_workers(store),
     }
 
@@ -59,12 +59,12 @@ def read_replay(request: PageRequest) -> PageData:
     """Return one replay.
 
     Raises:
-        NotFoundError: If there is no replay with that number.
+        LookupError: If there is no replay with that number.
     """
     store, replay_id = request.app.store, request.values["replay_id"]
     replay = require(store.replay_run(replay_id), f"replay {replay_id} does not exist")
     return {
-        "replay": replay_line(replay, masked_text),
+        "replay": replay_line(masked_replay(replay)),
         "workers": _alive_workers(store),
         "cause": _cause(store, replay.filters),
         "bad_task": store.canaries(replay.id).dead,
@@ -94,7 +94,7 @@ def read_new(request: PageRequest) -> PageData:
         names |= {fingerprint: list(tasks) for fingerprint, tasks in by_group.items() if tasks}
     return {
         "total": found.total if found else 0,
-        "groups": [each._replace(error_message=masked_text(each.error_message)) for each in groups],
+        "groups": [masked_row(each) for each in groups],
         "more_groups": max(len(found.groups) - len(groups), 0) if found else 0,
         "tasks": [Facet(*each) for each in found.tasks.items()] if found else [],
         "categories": [Facet(*each) for each in found.categories.items()] if found else [],

@@ -7,7 +7,7 @@ from typing import Any
 from outlast.decide.source_health import SourceState
 from outlast.operations import NAME, ROW, Parameter, choice_kind, text_kind
 from outlast.ports.source_rows import Poll, Source, SourceFilter
-from outlast.queue.masking import masked_text
+from outlast.queue.masking import masked_row, masked_text
 from outlast.report.sources import (
     OUTCOME_KINDS,
     cycle_text,
@@ -80,7 +80,7 @@ def _read_source(request: PageRequest) -> PageData:
         },
         "failure": _failure_view(source.last_failure),
         "pending": mask_optional(failure_text(source.pending)),
-        "polls": [each._replace(error=masked_line(each.error) or None) for each in history],
+        "polls": [masked_row(each, masked_line) for each in history],
         "pages": {"polls": part},
         "_kinds": OUTCOME_KINDS,
         "_cells": [

@@ -12,14 +12,14 @@ from outlast.ports.read_rows import MAX_ROWS_SCANNED, FlowEvent, TaskLine
 from outlast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
 from outlast.ports.store import Store
 from outlast.ports.triage import ChartMark
-from outlast.queue.masking import task_search
+from outlast.queue.masking import masked_row, task_search
 from outlast.report.dead_letters import STATUS_TEXTS, blocked_reason
 from outlast.report.flow import steps_of
 from outlast.report.performance import TaskPerformance, latency_over_time, performance_by_task
 from outlast.web.charts import Series, stacked_chart
 from outlast.web.pages.overview import RANGES, read_marks
 from outlast.web.routing import BEFORE, PageData, PageRequest, PageRoute, page_parameter, paginate, require
-from outlast.web.task_view import TaskView, audit_views, edit_views, mask_optional, masked_line, task_view
+from outlast.web.task_view import TaskView, audit_views, edit_views, masked_line, task_view
 
 GONE_MARK = "gone"
 """Mark of a task that does not exist any more."""
@@ -68,7 +68,7 @@ def read_tasks(request: PageRequest) -> PageData:
     counts = store.counts()
     by_number = _task_by_number(store, text) if text and len(given) == 1 and before is None else []
     return {
-        "rows": [_mask_line(row) for row in {row.id: row for row in (*by_number, *found.rows)}.values()],
+        "rows": [masked_row(row, masked_line) for row in {row.id: row for row in (*by_number, *found.rows)}.values()],
         "next": found.next,
         "looked": found.looked,
         "stopped": found.next is not None and len(found.rows) < _ROWS,
@@ -90,17 +90,11 @@ def _task_by_number(store: Store, text: str) -> list[TaskLine]:
     return [row for row in rows if row.id == int(text)]
 
 
-def _mask_line(row: TaskLine) -> TaskLine:
-    return row._replace(
-        last_error=None if row.last_error is None else masked_line(row.last_error), resource=mask_optional(row.resource)
-    )
-
-
 def read_task(request: PageRequest) -> PageData:
     """Return a task with its history.
 
     Raises:
-        NotFoundError: If there is no task with that number.
+        LookupError: If there is no task with that number.
     """
     store, task = request.app.store, _find_task(request)
     dead_letter = _dead_letter_number(store, task)

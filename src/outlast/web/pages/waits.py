@@ -7,6 +7,7 @@ from outlast.decide.breaker import BREAKER_OPEN
 from outlast.http.settings import host_of
 from outlast.operations import name_key
 from outlast.ports.read_rows import MOST_COUNTED
+from outlast.queue.masking import masked_row
 from outlast.report.breakers import breakers_by_resource
 from outlast.units import limit_text
 from outlast.web.routing import PageData, PageRequest, PageRoute, page_parameter, paginate
@@ -36,11 +37,8 @@ def _read_waits(request: PageRequest) -> PageData:
         "at": now,
         "cooldowns": [
             {
-                "resource": masked_line(each.resource),
+                **masked_row(each, masked_line)._asdict(),
                 "_key": name_key(each.resource),
-                "until": each.until,
-                "reason": masked_line(each.reason),
-                "capped": each.capped,
                 "tasks": store.waiting_for(each.resource),
                 "sources": waiting_by_host[each.resource],
                 "by_breaker": each.reason == BREAKER_OPEN,
@@ -66,8 +64,7 @@ def _read_waits(request: PageRequest) -> PageData:
         ],
         "limits": [
             {
-                **row._asdict(),
-                "resource": masked_line(row.resource),
+                **masked_row(row, masked_line)._asdict(),
                 "tasks": store.waiting_for(row.resource),
                 "_rate": limit_text(row.rate, row.burst),
                 "_retries": limit_text(row.retries, row.retry_burst),
