@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 REPORT_EVERY = 5000
 """Events between two reports of progress."""
-MAX_EVENTS = 50_000_000
+MAX_EVENTS = 10_000_000
 """Events after which a simulation is cut off: a policy may defer work for days."""
 _MEAN_WEIGHT = 0.2
 _MAX_QUEUED = 2.0  # timeouts; what is queued beyond that is refused at once
@@ -312,13 +312,9 @@ class SimulationEngine:
         self._at(now + answer.seconds, self._end, call, (permit, answer))
 
     def _attempt_limit(self, call: SimulatedCall) -> float | None:
-        """Return the seconds after which an attempt of a call is ended; workers have no such limit in the policy."""
-        policy = self.policy
-        if self.place is Place.TASK or (policy.attempt_timeout is None and policy.deadline is None):
-            return None
-        limits = [] if policy.attempt_timeout is None else [policy.attempt_timeout]
-        left = self._time_left(call)
-        return min(limits if left is None else [*limits, left])
+        """Return the seconds after which an attempt is ended; the deadline of a policy does not apply to tasks."""
+        limits = (self.policy.attempt_timeout, self._time_left(call))
+        return min((each for each in limits if each is not None), default=None)
 
     def _time_left(self, call: SimulatedCall) -> float | None:
         if self.policy.deadline is None or self.place is Place.TASK or call.began is None:

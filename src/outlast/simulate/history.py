@@ -435,7 +435,8 @@ def _run(
     side = RecordedSide(records, start, reading, _lags_of(work), random.random)
     scenario = Scenario(processes=MAX_COUNT, cooldown=False)
     began = ((each.calls[0].start - start, each) for each in work)
-    run = SimulationEngine(policy, scenario, side, began, random).run()
+    untimed = policy.replace(attempt_timeout=None)  # the record has the time limits of its tasks
+    run = SimulationEngine(untimed, scenario, side, began, random).run()
     return _ReplayRun(run, side.states, max(0.0, start + run.ended - _back_at(records)))
 
 
@@ -477,3 +478,5 @@ def _notes(policy: RetryPolicy, left_out: int, live: int, deferrals: int, states
         yield f"{states['unknown']:,} calls fall into times of which the record does not tell; the range covers both"
     if policy.retry_on is not None and not isinstance(policy.retry_on, frozenset):
         yield "the policy decides by exception classes or a function, but the record has only categories"
+    if policy.attempt_timeout is not None:
+        yield "attempt_timeout is not applied: calls take as long as the recorded ones"

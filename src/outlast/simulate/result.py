@@ -20,6 +20,8 @@ from outlast.units import span
 RUNS = 5
 """Runs of a simulation, each with random numbers of its own."""
 MAX_RUNS = 100
+MAX_WORK = 2_000_000
+"""Most pieces of work of a scenario: each takes half a kilobyte and about 10 µs for each call."""
 MAX_VARIANTS = 200
 """Most policies of a sweep."""
 _STEPS = 60
@@ -203,6 +205,8 @@ def simulate(
     for what, value, kind in (("policy", known, RetryPolicy), ("scenario", given, Scenario)):
         if not isinstance(value, kind):
             raise ConfigError(f"{what} is {short_repr(value)}; give a {kind.__name__}")
+    if given.rate * given.duration > MAX_WORK:
+        raise ConfigError(f"the scenario has more than {MAX_WORK:,} pieces of work; lower the rate or the duration")
     tallies = []
     for number in range(seed, seed + runs):
         random = Random(number)  # noqa: S311  # a simulation, not a secret

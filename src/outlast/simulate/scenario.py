@@ -210,7 +210,9 @@ class Scenario:
         for name, kind in _TABLES.items():
             value = getattr(self, name)
             if not isinstance(value, kind) and (value is not None or name == "other_side"):
-                raise ConfigError(f"{name} is {short_repr(value)}; give a table: [{name}], or a {kind.__name__}")
+                raise ConfigError(
+                    f"{name} is {short_repr(value)}; give a table: [{name}], or a value of the class {kind.__name__}"
+                )
         if self.budget is not None and self.place is Place.TASK:
             raise ConfigError(
                 "budget is for calls; workers do not use it. Give place = 'call', or limit with retries=… for tasks"
