@@ -12,7 +12,7 @@ from pathlib import Path
 
 from outlast.classify import Classifier, use_classifier
 from outlast.classify.rules import Rule
-from outlast.decide.policy import RetryPolicy
+from outlast.decide.policy import OVERRIDE_SETTINGS, RetryPolicy
 from outlast.errors import ConfigError
 from outlast.failure import RETRYABLE, Category
 from outlast.redact import Redactor
@@ -52,11 +52,7 @@ _POLICY_KEYS: dict[str, tuple[type, ...]] = {
     "resource": (str,),
     "nested": (bool,),
 }
-_OVERRIDE_KEYS = {
-    key: kinds
-    for key, kinds in _POLICY_KEYS.items()
-    if key not in {"overrides", "retry_on", "deadline", "attempt_timeout", "resource", "nested"}
-}
+_OVERRIDE_KEYS = {key: _POLICY_KEYS[key] for key in OVERRIDE_SETTINGS}
 _APP_KEYS: dict[str, tuple[type, ...]] = {
     "url": (str,),
     "lease": (int, float),
@@ -123,6 +119,15 @@ def load_config(path: str | os.PathLike[str]) -> Config:
         ConfigError: If the file cannot be read or is not valid; the message names the file, the line of a syntax error
             or the key of a bad value, and the valid choices.
     """
+    return _ConfigReader(Path(path)).config(read_toml(path))
+
+
+def read_toml(path: str | os.PathLike[str]) -> "dict[str, Any]":
+    """Return the tables of a TOML file.
+
+    Raises:
+        ConfigError: If it cannot be read.
+    """
     file = Path(path)
     try:
         data = tomllib.loads(file.read_text("utf-8"))
@@ -133,7 +138,7 @@ def load_config(path: str | os.PathLike[str]) -> Config:
         raise ConfigError(f"{file}: {error}") from error
     except RecursionError:
         raise ConfigError(f"{file}: nested too deeply; no setting is more than a few tables deep") from None
-    return _ConfigReader(file).config(data)
+    return data
 
 
 def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Rule]" = ()) -> Config:

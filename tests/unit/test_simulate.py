@@ -49,7 +49,7 @@ class TestByHand:
         assert (run.work, run.calls) == (12, 7 + 3 + 3 + 3 + 2 + 2)
         assert (run.successes, run.failed) == (11, {"exhausted": 1})
         assert sorted(run.completions)[-4:] == [2.0, 2.0, 4.0, 4.0]
-        assert run.recovered == 1.0, "at 10 s two are open, one more than before the outage"
+        assert run.recovery == 1.0, "at 10 s two are open, one more than before the outage"
 
     def test_a_deferral_uses_no_attempt_and_cools_down_all_tasks(self):
         """One call per second is allowed; the second task gets 429 with 30 s, and the third does not call before."""

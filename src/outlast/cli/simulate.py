@@ -12,7 +12,7 @@ from outlast.cli.app_options import flag, json_option, option, resolve_app
 from outlast.cli.completion import policy_names
 from outlast.cli.output import Cells, make_console, print_json, print_text, table, throttled
 from outlast.cli.policy import NamedPolicy, policy_by_name
-from outlast.config import configure, load_config
+from outlast.config import configure, load_config, read_toml
 from outlast.decide.backoff import BACKOFFS, JITTERS
 from outlast.errors import ConfigError
 from outlast.simulate.scenario import Scenario
@@ -125,8 +125,6 @@ def simulate(  # noqa: PLR0913  # the options
 
 def _scenario(file: str | None, down: str | None, settings: dict[str, Any]) -> tuple[Scenario, str | None]:
     """Return the scenario of a file and of options, and the name of its policy."""
-    from outlast.simulate.scenario import read_toml  # noqa: PLC0415  # not for --help
-
     table: dict[str, Any] = read_toml(file) if file is not None else {}
     policy = table.pop("policy", None)
     if policy is not None and not isinstance(policy, str):

@@ -35,6 +35,10 @@ class TargetStatus(StrEnum):
     SKIPPED = "skipped"
 
 
+REMAINING = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
+"""Statuses of targets that another run processes again."""
+
+
 class Run(NamedTuple):
     """One run of a job.
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from outlast.forks import after_fork
-from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.job_rows import REMAINING, JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
 from outlast.ports.source_rows import NewAlert
 from outlast.stores.postgres.alerts import raise_alerts_in
 from outlast.stores.postgres.connection import Connection, PostgresDatabase
@@ -118,7 +118,6 @@ def _lock_in_transaction(connection: Connection, key: int, name: str) -> bool:
     return False
 
 
-_REMAINING_STATUSES = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
 _BATCH = 2000
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -169,7 +168,7 @@ class PostgresJobs(SharedJobs):
     ) -> list[TargetRow]:
         """Return targets of a run, ordered by id."""
         wanted = statuses or tuple(TargetStatus)
-        name = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(wanted) else "list_targets"
+        name = "list_unfinished_targets" if REMAINING.issuperset(wanted) else "list_targets"
         values = {"run_id": run_id, "statuses": [str(each) for each in wanted], "after": after, "limit": limit}
         return self.db.select(TargetRow, name, values)
 

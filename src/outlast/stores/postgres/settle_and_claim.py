@@ -5,21 +5,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from outlast.errors import LeaseLostError
-from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Claim, Claimed, Kind, SettleAndClaim, SettleAndClaimResult, Settlement
-from outlast.stores.counters import NO_NOTE, CounterDelta
+from outlast.stores.counters import EVENTS, NO_NOTE, CounterDelta, failure_event
 from outlast.stores.postgres.connection import PostgresCursor
 from outlast.stores.shared_methods import Statements
 
 _MAX_CLAIM = 1000
 """Tasks that one statement claims at most; the statement settle_and_claim in claim.sql has the same number."""
 _NO_CLAIM = Claim((), 0, 0)
-_EVENT_BY_KIND = {
-    Kind.RETRY: FlowEvent.RETRIED,
-    Kind.FAIL: FlowEvent.FAILED,
-    Kind.DEFER: FlowEvent.DEFERRED,
-    Kind.CRASH: FlowEvent.LOST,
-}
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -89,9 +82,8 @@ def settle(cursor: PostgresCursor, settlements: Sequence[Settlement]) -> list[in
             values = {"settlements": _dumps([_settlement_record(each) for each in by_id.values()])}
             for number, task_type in cursor.fetch(f"settle_{kind}", values):
                 changed.add(number)
-                if kind in _EVENT_BY_KIND:
-                    is_dead = by_id[number].reason is not None
-                    delta.failure(FlowEvent.FAILED if is_dead else _EVENT_BY_KIND[kind], task_type, by_id[number].note)
+                if kind in EVENTS:
+                    delta.failure(failure_event(by_id[number]), task_type, by_id[number].note)
     if delta.counts:
         count_failures(cursor, delta)
     left = [(each.task_id, each.epoch) for each in settlements if each.task_id not in changed]
