@@ -52,7 +52,7 @@ _POLICY_KEYS: dict[str, tuple[type, ...]] = {
     "resource": (str,),
     "nested": (bool,),
 }
-_OVERRIDE_KEYS = {key: _POLICY_KEYS[key] for key in OVERRIDE_SETTINGS}
+_OVERRIDE_KEYS = {key: kinds for key, kinds in _POLICY_KEYS.items() if key in OVERRIDE_SETTINGS}
 _APP_KEYS: dict[str, tuple[type, ...]] = {
     "url": (str,),
     "lease": (int, float),
