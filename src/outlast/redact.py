@@ -94,7 +94,7 @@ _ERROR_NAME = (
     r"(?:Invalid|Expired|Missing|Unexpected|Bad|Unknown|Malformed|No|Illegal|Unsupported|Incorrect|Wrong|Revoked)[A-Z]"
 )
 # Blanks and line breaks before a value, types of YAML, and those that PHP shows.
-_BEFORE_VALUE = rf"(?:\*\*)?[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=\S)|string\(\d{{1,9}}\) )?"
+_BEFORE_VALUE = rf"(?:\*\*(?!\*))?[ \t]*(?:\\\n\s*)?(?:(?:\s|{LINE_BREAK})+(?=\\*['\"{{\[])|(?:!!?\w+|&\w+)[ \t]+(?=\S)|string\(\d{{1,9}}\) )?"
 _CODE = r"(?:(?:await|new|not|yield)\s+)?([A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)*)([(\[]?)"
 _CODE_ROOTS = word_set(
     "self cls this settings config cfg conf os env environ args options opts request app ctx context kwargs"
