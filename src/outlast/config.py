@@ -7,6 +7,7 @@ file, which overrides the defaults.
 import os
 import re
 import tomllib
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from outlast.redact import Redactor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
 __all__ = ["CONFIG_FILE", "CONFIG_VARIABLE", "NOTIFY_VARIABLE", "Config", "configure", "load_config"]
@@ -189,6 +190,14 @@ class _ConfigReader:
     def _fail(self, place: str, what: str) -> "ConfigError":
         return ConfigError(f"{self.file}: {place}: {what}")
 
+    @contextmanager
+    def _errors_at(self, place: str) -> "Iterator[None]":
+        """Name the place in a ConfigError or ValueError of the block."""
+        try:
+            yield
+        except ValueError as error:
+            raise self._fail(place, str(error)) from None
+
     def _check_keys(self, table: "Mapping[str, Any]", known: "Iterable[str]", place: str) -> None:
         for key in table:
             if key not in known:
@@ -197,10 +206,8 @@ class _ConfigReader:
     def _pattern(self, pattern: object, place: str) -> str:
         if not isinstance(pattern, str):
             raise self._fail(place, f"must be text, not {_toml_type_name(pattern)}")
-        try:
+        with self._errors_at(place):
             Redactor([pattern])
-        except ValueError as error:
-            raise self._fail(place, str(error)) from None
         return pattern
 
     def _checked_table(self, table: object, known: "Mapping[str, tuple[type, ...]]", place: str) -> "dict[str, Any]":
@@ -276,14 +283,10 @@ class _ConfigReader:
 
     def _make_policy(self, settings: "Mapping[str, Any]", place: str) -> RetryPolicy:
         for key, value in settings.items():  # one by one, so that the error names the key
-            try:
+            with self._errors_at(f"{place}.{key}"):
                 RetryPolicy(**{key: value})
-            except ConfigError as error:
-                raise self._fail(f"{place}.{key}", str(error)) from None
-        try:
+        with self._errors_at(place):
             return RetryPolicy(**settings)
-        except ConfigError as error:
-            raise self._fail(place, str(error)) from None
 
     def _retry_on(self, value: object, place: str) -> "frozenset[Category]":
         if value == _RETRYABLE_WORD:
@@ -294,10 +297,8 @@ class _ConfigReader:
         return frozenset(self._category(each, f"{place}[{number}]") for number, each in enumerate(named))
 
     def _category(self, name: object, place: str) -> Category:
-        try:
+        with self._errors_at(place):
             return Category.parse(name)
-        except ConfigError as error:
-            raise self._fail(place, str(error)) from None
 
     def _rule(self, table: object, place: str) -> Rule:
         table = self._checked_table(table, _RULE_KEYS, place)

@@ -5,7 +5,6 @@ which may use another session for each transaction, the lock belongs to a transa
 runs.
 """
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from outlast.forks import after_fork
 from outlast.ports.job_rows import REMAINING, JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
 from outlast.ports.source_rows import NewAlert
 from outlast.stores.postgres.alerts import raise_alerts_in
-from outlast.stores.postgres.connection import Connection, PostgresDatabase
+from outlast.stores.postgres.connection import Connection, PostgresDatabase, dumps
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.rules import latest_results
 from outlast.stores.shared_methods import SharedJobs
@@ -119,7 +118,6 @@ def _lock_in_transaction(connection: Connection, key: int, name: str) -> bool:
 
 
 _BATCH = 2000
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class PostgresJobs(SharedJobs):
@@ -144,7 +142,7 @@ class PostgresJobs(SharedJobs):
         self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any], alerts: Sequence[NewAlert] = ()
     ) -> None:
         """End a run, and raise alerts about it."""
-        values = {"id": run_id, "state": str(state), "exit_code": exit_code, "summary": _dumps(summary)}
+        values = {"id": run_id, "state": str(state), "exit_code": exit_code, "summary": dumps(summary)}
         with self.db.transaction() as cursor:
             cursor.change("end_run", values | {"total": summary.get("total_targets", 0)})
             raise_alerts_in(cursor, alerts)
@@ -155,7 +153,7 @@ class PostgresJobs(SharedJobs):
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
         """Save results of targets, in one statement."""
-        records = _dumps([_target_record(each) for each in latest_results(targets)])
+        records = dumps([_target_record(each) for each in latest_results(targets)])
         return int(self.db.value("add_targets", {"run_id": run_id, "targets": records}))
 
     def targets(

@@ -8,11 +8,10 @@ from outlast.errors import LeaseLostError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Claim, Claimed, Kind, SettleAndClaim, SettleAndClaimResult, Settlement
 from outlast.stores.counters import NO_NOTE, CounterDelta, failure_event
-from outlast.stores.sqlite.connection import execute, milliseconds
+from outlast.stores.sqlite.connection import dumps, execute, milliseconds
 from outlast.stores.sqlite.counters import write_delta, write_event
 
 _ATTEMPT_OUTCOMES = {Kind.RETRY: "retry", Kind.FAIL: "fail", Kind.CRASH: "lost"}
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def settle_and_claim(connection: Connection, request: SettleAndClaim, now: int) -> SettleAndClaimResult:
@@ -55,14 +54,14 @@ def _change_held(connection: Connection, name: str, tasks: list[tuple[int, int]]
     for number, epoch in tasks:
         by_epoch.setdefault(epoch, []).append(number)
     return sum(
-        execute(connection, name, {"ids": _dumps(numbers), "epoch": epoch, "now": now}).rowcount
+        execute(connection, name, {"ids": dumps(numbers), "epoch": epoch, "now": now}).rowcount
         for epoch, numbers in by_epoch.items()
     )
 
 
 def _refused_ids(connection: Connection, tasks: list[tuple[int, int]]) -> list[int]:
     """Return the tasks that another worker holds by now."""
-    return [row[0] for row in execute(connection, "lost_claims", {"done": _dumps(tasks)})]
+    return [row[0] for row in execute(connection, "lost_claims", {"done": dumps(tasks)})]
 
 
 def settle(connection: Connection, settlement: Settlement, now: int, delta: CounterDelta) -> bool:
@@ -80,7 +79,7 @@ def settle(connection: Connection, settlement: Settlement, now: int, delta: Coun
         "reason": settlement.reason,
     }
     if kind is Kind.DONE:
-        changed = execute(connection, "settle_done", values | {"ids": _dumps([settlement.task_id])}).rowcount == 1
+        changed = execute(connection, "settle_done", values | {"ids": dumps([settlement.task_id])}).rowcount == 1
         delta.add(FlowEvent.DONE, int(changed))
         if changed and settlement.result is not None:
             kept = {"result": settlement.result, "keep": round(settlement.keep * 1000)}
@@ -111,7 +110,7 @@ def _claim(connection: Connection, claim: Claim, worker_id: str, now: int, pause
         queues = tuple(queue for queue in queues if queue not in paused_queues)
     if cooling:  # rarely more than a few, because `start_cooldown` has deferred the others; the claim skips the rest
         execute(connection, "defer_cooling_tasks", {"now": now})
-    values = {"queues": _dumps(queues), "now": now, "limit": claim.limit}
+    values = {"queues": dumps(queues), "now": now, "limit": claim.limit}
     name = "claimable_suspects" if claim.suspect else "claimable_tasks"
     rows: list[Any] = json.loads(execute(connection, name, values).fetchone()[0])
     if not rows:
@@ -119,7 +118,7 @@ def _claim(connection: Connection, claim: Claim, worker_id: str, now: int, pause
     start = claim.start
     for query, part in (("claim_and_start", rows[:start]), ("claim_without_start", rows[start:])):
         if part:
-            ids = _dumps([row[0] for row in part])
+            ids = dumps([row[0] for row in part])
             values = {"ids": ids, "worker_id": worker_id, "now": now, "alone": int(claim.suspect)}
             execute(connection, query, values)
     return [
