@@ -120,8 +120,8 @@ async def run_with_timeout(
     limit = TimeLimit(seconds)
     try:
         result = await awaitable
-    except BaseException as error:
-        if not limit.exit(type(error), error, error.__traceback__):
+    except BaseException:
+        if not limit.exit(*sys.exc_info()):  # asks the error nothing: its own code may raise
             raise
     else:
         limit.exit(None, None, None)

@@ -148,7 +148,13 @@ def test_errors_that_raise_while_they_are_read_count_as_unknown(way):
         async def fetch_async(source):
             return fetch(source)
 
-        cycle = app.monitor(QUICK, fetch=fetch if way == "sync" else fetch_async).cycle().cycle
+        escaped = ended = None
+        try:
+            ended = app.monitor(QUICK, fetch=fetch if way == "sync" else fetch_async).cycle()
+        except BaseException as error:  # pytest could not print it: its own code raises
+            escaped = type(error)
+        assert escaped is None
+        cycle = ended.cycle
         assert (cycle.polled, cycle.changed, cycle.failed) == (3 * len(TABLE), 2 * len(TABLE), len(TABLE))
         failed = [app.sources.get(number) for number in bad]
         assert {(each.last_failure["category"], each.consecutive_failures) for each in failed} == {("unknown", 1)}
