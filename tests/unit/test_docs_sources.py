@@ -4,6 +4,7 @@ import inspect
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -52,9 +53,9 @@ class TestSettings:
         assert list(_defaults("Fetched")) == list(outlast.Fetched._fields)
 
     def test_of_a_transport(self):
-        parameters = [name for name in inspect.signature(RetryTransport).parameters if name != "transport"]
+        (settings,) = get_args(inspect.signature(RetryTransport).parameters["settings"].annotation)
 
-        assert [name for name in parameters if not re.search(rf"`{name}\b|\b{name}=", HTTP)] == []
+        assert [name for name in settings.__annotations__ if not re.search(rf"`{name}\b|\b{name}=", HTTP)] == []
         assert [name for name in IDEMPOTENT if name not in HTTP] == []
 
 
