@@ -35,6 +35,7 @@ from outlast.queue.settings import WorkerSettings, checked_lease, checked_memory
 from outlast.queue.task_reader import TaskReader
 from outlast.queue.worker import Worker
 from outlast.run.observe_mode import checked_mode
+from outlast.run.retry import check_policy
 from outlast.sources.fetchers import choose_fetcher
 from outlast.sources.monitor import Monitor, SharedCooldownTracker
 from outlast.sources.poller import PollSettings as MonitorSettings
@@ -102,7 +103,7 @@ class App:
         dashboard_url: str = "",
     ) -> None:
         self.store, where = open_store(url) if isinstance(url, str) else (url, None)
-        self.policy = policy or preset("worker")
+        self.policy = preset("worker") if policy is None else check_policy(policy)
         self.payload_limit = payload_limit
         self.tasks_by_name: dict[str, TaskDefinition[Any, Any]] = {}
         self.jobs_by_name: dict[str, Job] = {}
@@ -295,6 +296,7 @@ class App:
         """
         chosen = preset_profile(profile) if isinstance(profile, str) else profile
         self.sources.profiles[chosen.name] = chosen
+        self.sources.polled.add(chosen.name)
         for what, number in (("concurrency", concurrency), ("per_host", per_host)):
             check_count(what, number, 1)
         callback: object = on_change

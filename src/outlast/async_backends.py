@@ -2,6 +2,8 @@
 
 import sys
 
+from outlast.errors import ConfigError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,6 +27,19 @@ def in_event_loop() -> bool:
         return asyncio is not None and asyncio.get_running_loop() is not None
     except RuntimeError:
         return False
+
+
+def check_no_event_loop(instead: str) -> None:
+    """Refuse to start an event loop inside another one.
+
+    Args:
+        instead: What to write in async code.
+
+    Raises:
+        ConfigError: If an event loop is running in this thread.
+    """
+    if in_event_loop():
+        raise ConfigError(f"an event loop is already running; use: await {instead}")
 
 
 async def sleep(seconds: float) -> None:

@@ -1,5 +1,6 @@
 """The app and its tasks: what may be said of them, and what is refused with a reason."""
 
+import asyncio
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -20,7 +21,8 @@ def app(tmp_path):
     ("url", "said"),
     [
         ("mysql://localhost/x", "use sqlite:///file.db, postgresql://"),
-        ("outlast.db", "use sqlite:///file.db"),
+        ("tasks.db", "use sqlite:///tasks.db"),
+        ("/var/tasks.db", "use sqlite:////var/tasks.db"),
         ("sqlite://", "has no file name"),
         ("sqlite://host/x.db", "has no file name"),
     ],
@@ -313,3 +315,30 @@ def test_on_change_must_be_a_function():
     with pytest.raises(ConfigError, match="on_change is 3; give a function that takes a Changed, or None"):
         app.monitor(on_change=3)
     app.close()
+
+
+@pytest.mark.parametrize("policy", ["patient", 3])
+def test_a_policy_that_is_not_one_is_refused_with_the_ways_to_get_one(policy):
+    name = policy if isinstance(policy, str) else "NAME"
+    way = rf"outlast\.preset\('etl'\), or a policy of outlast\.toml: outlast\.configure\(\)\.policies\['{name}'\]"
+    with pytest.raises(outlast.errors.ConfigError, match=way):
+        outlast.App("memory://", policy=policy)
+    with pytest.raises(outlast.errors.ConfigError, match=way):
+        outlast.App("memory://").task(policy=policy)(print)
+
+
+@pytest.mark.parametrize(
+    ("start", "instead"),
+    [
+        (lambda app: app.worker().run(), r"worker\.run_async\(\)"),
+        (lambda app: app.worker().drain(), r"worker\.drain_async\(\)"),
+        (lambda app: app.monitor().run(), r"monitor\.run_async\(\)"),
+        (lambda app: app.monitor().cycle(), r"monitor\.cycle_async\(\)"),
+    ],
+)
+def test_a_running_event_loop_is_refused_with_what_to_write(app, start, instead):
+    async def main():
+        start(app)
+
+    with pytest.raises(ConfigError, match=rf"an event loop is already running; use: await {instead}"):
+        asyncio.run(main())

@@ -9,6 +9,7 @@ import pytest
 import outlast
 from outlast import RetryPolicy
 from outlast.errors import ConfigError, NetworkError
+from outlast.sources.fetchers import run_in_own_thread
 
 FORMS = [{}, {"deadline": 60}, {"resource": "awaitable"}, {"resource": "awaitable-breaker"}]
 
@@ -39,7 +40,7 @@ def future():
 
 @pytest.mark.parametrize("make", [Later, future, coroutine], ids=["object", "future", "coroutine"])
 def test_the_first_result(retry, make):
-    with pytest.raises(ConfigError, match=r"whose errors would not be seen; decorate the coroutine function"):
+    with pytest.raises(ConfigError, match=r"whose errors would not be seen; use the coroutine function"):
         retry(lambda: make())()  # noqa: PLW0108  # the function has to be a plain one
 
 
@@ -74,3 +75,33 @@ def test_a_coroutine_that_is_refused_warns_of_nothing(retry):
 
 def test_classes_are_no_awaitables(retry):
     assert retry(lambda: Later)() is Later
+
+
+def sent(number):
+    return coroutine_of(number)
+
+
+async def coroutine_of(number):
+    return number
+
+
+@pytest.mark.parametrize("settings", [{}, {"timeout": 30}, {"keep_result": 60}])
+def test_a_task_that_returns_a_coroutine_becomes_a_dead_letter(settings):
+    app = outlast.App("memory://")
+    task = app.task(**settings)(sent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ticket = task.enqueue(1)
+        app.worker().drain()
+        gc.collect()
+    (dead_letter,) = app.dead_letters.list()
+    assert dead_letter.id == ticket.id
+    assert "returned a coroutine, whose errors would not be seen; use the coroutine function" in str(dead_letter)
+
+
+def test_a_callback_of_a_monitor_that_returns_a_coroutine_is_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ConfigError, match="sent returned a coroutine"):
+            asyncio.run(run_in_own_thread(sent, 1))
+        gc.collect()

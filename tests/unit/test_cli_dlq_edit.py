@@ -32,6 +32,12 @@ class TestSet:
         assert "hunter2" not in said
         assert stored(world) == {"url": "https://a.example", "token": "hunter2"}
 
+    def test_what_stays_although_it_may_have_been_computed_from_the_arguments(self, world):
+        world.dead_letters(1, "--unique-key", "once")
+        said = edit(world, "--set", "url=good").stdout
+        assert "the unique key stays once" in said
+        assert "the resource" not in said
+
     def test_several_and_what_was_not_there(self, world):
         world.dead_letters(1)
         edit(world, "--set", "url=x", "--set", "/depth=3")

@@ -23,7 +23,7 @@ class TestModuleAndApp:
             ("jobs.py:app", "names a file; write the module as in an import: jobs:APP"),
             ("./shop/jobs.py:app", "import: shop.jobs:APP"),
             (":app", "is not a valid MODULE:APP"),
-            ("json:app", "json has no App at all"),
+            ("json:app", "json has no variable that holds an App"),
         ],
     )
     def test_what_is_wrong_is_said(self, world, reference, said):

@@ -28,6 +28,14 @@ class TestStatus:
         assert data["groups"][0]["fingerprint"] in text
         assert all(len(line) <= 80 for line in text.splitlines()[1:])
 
+    def test_an_app_that_only_polls_needs_no_worker(self, world):
+        (world.folder / "only_feeds.py").write_text(
+            'import outlast\napp = outlast.App("sqlite:///outlast.db")\nfeeds = app.monitor(fetch=lambda source: "")\n'
+        )
+        world.run("db", "init", "--app", "only_feeds:app")
+        assert "no workers" not in world.run("status", "--app", "only_feeds:app").stdout
+        assert "no workers; " in world.run("status", "--app", "jobs:app").stdout
+
     def test_groups_can_be_left_out(self, world):
         world.dead_letters(1)
 

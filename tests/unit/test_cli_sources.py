@@ -9,6 +9,10 @@ from outlast.errors import ResourceNotFoundError
 from outlast.ports.source_rows import NewSource
 
 FEED = "https://example.com/feed.xml"
+MONITORED = """import outlast
+app = outlast.App("sqlite:///outlast.db")
+news = app.monitor(outlast.profile("feed").replace(name="news"), fetch=lambda source: "text")
+"""
 SECRET = "hunter2"
 OPML = """<?xml version="1.0"?><opml version="2.0"><body><outline text="News">
 <outline text="One" xmlUrl="https://one.example.com/feed"/><outline text="Two" xmlUrl="https://two.example.com/feed"/>
@@ -53,6 +57,20 @@ class TestAdd:
 
     def test_a_name_is_for_one(self, book):
         assert "--name needs exactly one URL" in book.run("sources", "add", "a", "b", "--name", "x", code=2).stderr
+
+    def test_the_profile_of_the_only_monitor_is_the_default(self, book):
+        (book.folder / "one_monitor.py").write_text(MONITORED, "utf-8")
+        assert book.run("sources", "add", FEED, "--app", "one_monitor:app").stderr == ""
+        (book.folder / "urls.txt").write_text("https://two.example.com/feed\n", "utf-8")
+        assert book.run("sources", "import", "urls.txt", "--app", "one_monitor:app").stderr == ""
+
+        assert {source["profile"] for source in book.json("sources", "list")} == {"news"}
+
+    def test_a_profile_that_no_monitor_polls_is_told(self, book):
+        (book.folder / "two_monitors.py").write_text(MONITORED + 'two = app.monitor("blog")\n', "utf-8")
+        given = book.run("sources", "add", FEED, "--app", "two_monitors:app")
+
+        assert given.stderr == "no monitor of two_monitors:app polls profile feed; it has: blog, news\n"
 
     def test_a_profile_that_nobody_knows_is_told(self, book):
         assert (

@@ -227,6 +227,9 @@ def edit(app: "App", number: int, *, patch: str | None, pairs: tuple[str, ...], 
     print_text(f"dead letter {number}: arguments changed", "green")
     print_text(f"  before  {edited.before}")
     print_text(f"  now     {edited.after}")
+    for name, kept in (("resource", letter.resource), ("unique key", letter.unique_key)):
+        if kept is not None:
+            print_text(f"  the {name} stays {mask_secrets(kept)}", "yellow")
     print_text(f"to use them: {next_command('dlq', 'replay', number)}", "dim")
 
 
@@ -344,7 +347,7 @@ _dry_run_option = flag("--dry-run", "Only count them, by group, task and categor
 @option(
     "--max-failures",
     "N",
-    "Stop if more than N replayed tasks fail again; with --canary 0 by default, and only after the canaries.",
+    "Stop if more than N replayed tasks fail again; with --canary: tasks after the canaries, and 0 by default.",
     type=click.IntRange(min=0),
 )
 @click.option(
@@ -368,7 +371,8 @@ def replay(  # noqa: PLR0913  # its options
     """Queue dead letters again, with their history.
 
     Each dead letter is replayed in its own transaction, so an interrupted command loses and repeats nothing. If a live
-    task has the same unique key, the dead letter stays and counts as a conflict; the exit code is then 1.
+    task has the same unique key, the dead letter stays and counts as a conflict. The exit code is 1 after a conflict,
+    for an id that does not exist, and if no dead letter matches the filters; with --all and no dead letters it is 0.
 
     With --canary, --rate or --max-failures the workers run the replay, and continue if this command ends. A canary
     gets one attempt. If a canary fails, or more than --max-failures of the rest, the replay stops and the exit code is

@@ -121,7 +121,9 @@ def objects_in_module(module: ModuleType, *kinds: type[T]) -> dict[str, T]:
 
 def _alternatives_text(module: ModuleType, kinds: tuple[type[object], ...]) -> str:
     names = objects_in_module(module, *kinds)
-    return f"; it has {', '.join(names)}" if names else f"; {module.__name__} has no {_kind_names(kinds)} at all"
+    if names:
+        return f"; it has {', '.join(names)}"
+    return f"; {module.__name__} has no variable that holds an {_kind_names(kinds)}"
 
 
 def _kind_names(kinds: tuple[type[object], ...]) -> str:

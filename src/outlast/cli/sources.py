@@ -228,7 +228,9 @@ def print_cycle_summary(profile: str, summary: "CycleSummary | None", *, stopped
 
 
 _MAX_LISTED = 20
-_profile_option = option("--profile", "NAME", "Their profile: blog, feed or your own.", default="feed")
+_profile_option = option(
+    "--profile", "NAME", "Their profile: blog, feed or your own. Default: that of the app's only monitor, else feed."
+)
 
 
 @sources.command()
@@ -238,7 +240,9 @@ _profile_option = option("--profile", "NAME", "Their profile: blog, feed or your
 @option("--selector", "CSS", "The part of a page to watch.")
 @json_option
 @with_configured_app(creates_file=True)
-def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector: str | None, as_json: bool) -> None:
+def add(
+    app: "App", urls: tuple[str, ...], *, profile: str | None, name: str, selector: str | None, as_json: bool
+) -> None:
     """Add sources, due at once. If a URL or the selector is not valid, nothing is added and all mistakes are listed.
 
     Sources that already exist stay as they are.
@@ -250,6 +254,7 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
     """  # noqa: D301  # click reads the control character, not a backslash
     if name and len(urls) > 1:
         raise click.UsageError("--name needs exactly one URL; add the others separately")
+    profile = profile or _default_profile(app)
     write_audit(app.store, "add_sources", "sources", {"profile": profile, "urls": list(urls)})
     added = app.sources.add_many([NewSource(url, profile, name, selector) for url in urls])
     rows = [(app.sources.get(each.id), each.created) for each in added]
@@ -259,7 +264,7 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
         for row, created in rows:
             result = "added, due at once" if created else f"already exists, {row.state}"
             print_text(f"source {row.id}: {result}: {mask_secrets(row.url)}", "green" if created else "")
-    _warn_unknown_profile(app, profile)
+    _warn_unpolled_profile(app, profile)
 
 
 @sources.command("import")
@@ -268,7 +273,7 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
 @flag("--dry-run", "Show what would be added; add nothing.")
 @json_option
 @with_configured_app(creates_file=True)
-def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_json: bool) -> None:
+def import_sources(app: "App", file: str, *, profile: str | None, dry_run: bool, as_json: bool) -> None:
     """Add the sources of an OPML file or of a list of URLs.
 
     A list has one URL per line. Sources that already exist stay as they are, so you can import the same file again.
@@ -278,6 +283,7 @@ def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_jso
       outlast sources import feeds.opml --dry-run
       outlast sources import urls.txt --profile blog
     """  # noqa: D301  # click reads the control character, not a backslash
+    profile = profile or _default_profile(app)
     if dry_run:
         new_sources, known = _compare_import(app, file, profile)
         new = len(new_sources)
@@ -295,7 +301,7 @@ def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_jso
             print_text(f"  {mask_secrets(source.url)}")
         if len(new_sources) > _MAX_LISTED:
             print_text(f"  … and {len(new_sources) - _MAX_LISTED} more")
-    _warn_unknown_profile(app, profile)
+    _warn_unpolled_profile(app, profile)
 
 
 def _compare_import(app: "App", file: str, profile: str) -> "tuple[Sequence[Source], int]":
@@ -311,12 +317,21 @@ def _compare_import(app: "App", file: str, profile: str) -> "tuple[Sequence[Sour
     return new_sources, len(found) - len(new_sources)
 
 
-def _warn_unknown_profile(app: "App", profile: str) -> None:
-    """Warn about an unknown profile, because its sources may never be polled."""
-    if profile not in app.sources.profiles:
-        known = ", ".join(app.sources.profiles)
-        text = f"{profile!r} is not one of the profiles {known}; its sources are polled only by a monitor with it"
-        click.secho(text, fg="yellow", err=True)
+def _default_profile(app: "App") -> str:
+    return min(app.sources.polled) if len(app.sources.polled) == 1 else "feed"
+
+
+def _warn_unpolled_profile(app: "App", profile: str) -> None:
+    """Warn about a profile whose sources may never be polled."""
+    known = app.sources.polled or app.sources.profiles.keys()
+    if profile in known:
+        return
+    names = ", ".join(sorted(known))
+    text = f"{profile!r} is not one of the profiles {names}; its sources are polled only by a monitor with it"
+    if app.sources.polled:
+        reference = click.get_current_context().params["reference"]
+        text = f"no monitor of {reference} polls profile {profile}; it has: {names}"
+    click.secho(text, fg="yellow", err=True)
 
 
 _HISTORY_ROWS = 20

@@ -109,10 +109,10 @@ def _overview(app: "App", top: int) -> "RenderableType":
     parts += [*_source_lines(app), *_job_lines(app)]
     if queues:
         parts += [styled_text(""), queues_table(queues)]
-    parts += [
-        styled_text(""),
-        _workers_table(workers) if workers else styled_text(f"no workers; {_worker_hint(app)}", "yellow"),
-    ]
+    if workers:
+        parts += [styled_text(""), _workers_table(workers)]
+    elif queues or app.tasks_by_name or not app.sources.polled:  # an app that only polls needs none
+        parts += [styled_text(""), styled_text(f"no workers; {_worker_hint(app)}", "yellow")]
     if cooldowns:
         parts += [styled_text(""), _cooldowns_table(cooldowns)]
     if groups:

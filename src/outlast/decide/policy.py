@@ -152,6 +152,9 @@ OVERRIDE_SETTINGS = ("backoff", "base_delay", "jitter", "max_attempts", "max_del
 class RetryPolicy(Frozen):
     """How many attempts, how long to wait, for which failures. Immutable and safe to share.
 
+    Its defaults are 3 attempts with a fixed wait of 1 s and no deadline. ``@outlast.retry`` has others: 5 attempts,
+    exponential from 0.5 s to 30 s with full jitter, within 60 s.
+
     Attributes:
         max_attempts: Maximum number of calls, including the first; at least 1.
         retry_on: What is retried: exception types, categories, a list of both, or a function of the error that returns

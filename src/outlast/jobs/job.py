@@ -9,6 +9,7 @@ from importlib import import_module
 from inspect import isasyncgenfunction, isgeneratorfunction, signature
 from typing import Any, Protocol
 
+from outlast import async_backends
 from outlast.breaker_sync import BreakerStore, breaker_store_of, process_name, sync_breakers, sync_breakers_async
 from outlast.decide.backoff import check_count
 from outlast.decide.breaker import Budget
@@ -404,8 +405,4 @@ def _check_no_loop(name: str, executor: Executor | None) -> None:
         raise ConfigError(
             f"{name}: an executor cannot run a coroutine function; leave executor out, or use a plain function"
         )
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise ConfigError(f"{name}: an event loop is already running; use: await job.run_async(…)")
+    async_backends.check_no_event_loop("job.run_async(…)")

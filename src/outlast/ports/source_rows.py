@@ -55,7 +55,7 @@ class Source(NamedTuple):
 
     Attributes:
         health: State, failures in a row and since when.
-        last_error: Message of the last failure that counts; redacted and truncated.
+        last_error: Message of the last failure, whether or not it counts; redacted and truncated.
         last_failure: The complete failure, as in `Failure.to_dict`.
         next_poll_at: When the next poll is due.
         not_before: No poll before this time: its host cools down, or it is disabled and waits for the next probe.

@@ -33,6 +33,7 @@ from outlast.queue.child_process import die_with_parent, exit_when_overdue
 from outlast.queue.payload import Codec, encode_result
 from outlast.queue.task_failure import task_failure_of
 from outlast.run.call_state import CURRENT_TASK
+from outlast.run.loops import checked_result_type, name_of
 from outlast.run.signals import set_handlers
 
 _PROC = Path("/proc/self")
@@ -289,9 +290,12 @@ def _call(
             import asyncio  # noqa: PLC0415  # slow to import, and few tasks need it
 
             return asyncio.run(_outcome(function(*args, **kwargs)))
-        return function(*args, **kwargs), None
+        value = function(*args, **kwargs)
+        checked_result_type(name_of(function), value)
     except BaseException as error:  # noqa: BLE001  # raised by the caller
         return None, error
+    else:
+        return value, None
 
 
 async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None]:

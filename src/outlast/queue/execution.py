@@ -30,6 +30,7 @@ from outlast.record import bus
 from outlast.record.bus import publish
 from outlast.record.log_text import traceback_of
 from outlast.run.call_state import CURRENT, CURRENT_TASK
+from outlast.run.loops import checked_result_type
 from outlast.run.resources import Resource, find_resource
 
 P = ParamSpec("P")
@@ -143,6 +144,7 @@ def _execute_here(definition: Definition, claimed: Claimed) -> Outcome:
     try:
         with guard or nullcontext():
             value = definition.function(*args, **kwargs)
+        checked_result_type(definition.name, value)
     except BaseException as error:  # noqa: BLE001  # also SystemExit: a task does not end its worker
         return _settle_error(definition, claimed, error, guard)
     return settle_success(definition, claimed, _encode_kept_result(definition, claimed, value))

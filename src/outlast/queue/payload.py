@@ -95,7 +95,8 @@ class Codec:
             missing = sorted(plan.required - given.keys())
             unknown = sorted(given.keys() - plan.conversions)
             said = [f"no {', '.join(missing)}"] * bool(missing) + [f"an unknown {', '.join(unknown)}"] * bool(unknown)
-            raise PayloadError(f"the payload of task {self.name} has {' and '.join(said)}; its parameters have changed")
+            names = ", ".join(plan.conversions) or "none"
+            raise PayloadError(f"the payload of task {self.name} has {' and '.join(said)}; its parameters are: {names}")
         for name, value in given.items():
             try:
                 given[name] = plan.conversions[name].load(value)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from outlast import clock
+from outlast import async_backends, clock
 from outlast.breaker_sync import sync_breakers
 from outlast.classify import classify
 from outlast.decide.backoff import DoublingPause
@@ -105,6 +105,7 @@ class Worker:
 
     def run(self) -> None:
         """Run tasks until `stop`, SIGTERM or SIGINT. A second signal ends the process at once."""
+        async_backends.check_no_event_loop("worker.run_async()")
         asyncio.run(self.run_async())
 
     def drain(self) -> int:
@@ -112,6 +113,7 @@ class Worker:
 
         For tests and scripts. It does not wait for tasks that a rate limit has delayed.
         """
+        async_backends.check_no_event_loop("worker.drain_async()")
         return asyncio.run(self.drain_async())
 
     async def run_async(self) -> None:

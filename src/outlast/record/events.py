@@ -75,7 +75,8 @@ class GaveUp(Event):
     Attributes:
         name: The function that was called.
         attempts: Number of attempts made.
-        elapsed: Seconds from the end of the first attempt to the end of the last.
+        elapsed: Seconds until the last failure: from the start if the policy has a time limit, else from the first
+            failure.
         reason: Why it gave up; `Report` lists the reasons.
         failure: The last failure.
     """
@@ -94,7 +95,7 @@ class Recovered(Event):
     Attributes:
         name: The function that was called.
         attempts: Number of attempts made, including the successful one.
-        elapsed: Seconds from the first failure to the success.
+        elapsed: Seconds until the success: from the start if the policy has a time limit, else from the first failure.
     """
 
     name: str

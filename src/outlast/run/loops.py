@@ -180,7 +180,7 @@ def checked_result_type(name: str, result: "Any") -> type:
     """Return the type of a sync function's result.
 
     Raises:
-        ConfigError: If it is an awaitable, whose errors the loop would never see.
+        ConfigError: If it is an awaitable, which nobody would await.
     """
     kind = type(result)
     if not hasattr(kind, "__await__"):
@@ -188,7 +188,8 @@ def checked_result_type(name: str, result: "Any") -> type:
     if kind is CoroutineType:
         result.close()  # thrown away, it would warn that nobody awaited it
     raise ConfigError(
-        f"{name} returned a {kind.__name__}, whose errors would not be seen; decorate the coroutine function itself"
+        f"{name} returned a {kind.__name__}, whose errors would not be seen; use the coroutine function itself, or an "
+        "async function that awaits it"
     )
 
 

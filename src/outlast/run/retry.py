@@ -209,7 +209,11 @@ def check_policy(policy: object, about: str = "") -> RetryPolicy:
     """
     if isinstance(policy, RetryPolicy):
         return policy
-    raise ConfigError(f"{about}policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')")
+    name = policy if isinstance(policy, str) else "NAME"
+    raise ConfigError(
+        f"{about}policy is {policy!r}; give a RetryPolicy, a preset such as outlast.preset('etl'), or a policy of "
+        f"outlast.toml: outlast.configure().policies[{name!r}]"
+    )
 
 
 def wrap(
@@ -228,7 +232,10 @@ def wrap(
         raise ConfigError(f"{function!r} cannot be retried; decorate a function, a method or a coroutine function")
     flags = _flags(function)
     if flags & (_GENERATOR | _ASYNC_GENERATOR) and not flags & _ITERABLE_COROUTINE:
-        raise ConfigError(f"{name_of(function)} is a generator; retrying it would repeat items already delivered")
+        raise ConfigError(
+            f"{name_of(function)} is a generator; retrying it would repeat items already delivered; "
+            "return a list, or retry inside it"
+        )
     wrapper = (wrapped_async if flags & _COROUTINE else wrapped_sync)(function, policy, fallback, retry_result)
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # functools sets it for functions alone
     wrapper.__outlast_policy__ = policy  # type: ignore[attr-defined]  # with_policy reads it

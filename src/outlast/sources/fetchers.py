@@ -17,6 +17,7 @@ from outlast.errors import BodyTooLargeError, ConfigError, ContentError, Network
 from outlast.http.bodies import Decompressor, content_codings
 from outlast.http.transport import FAILURE_EXTENSION
 from outlast.ports.source_rows import Source
+from outlast.run.loops import checked_result_type, name_of
 from outlast.run.retry import is_coroutine_function
 
 
@@ -351,6 +352,7 @@ async def run_in_own_thread(function: Callable[..., Any], *args: Any) -> Any:
         error: Exception | None = None
         try:
             result = context.run(function, *args)
+            checked_result_type(name_of(function), result)
         except BaseException as raised:  # noqa: BLE001  # raised where it is awaited
             error = raised if isinstance(raised, Exception) else None
             if error is None or issubclass(type(raised), StopIteration):  # a future does not accept StopIteration

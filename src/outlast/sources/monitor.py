@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import outlast
-from outlast import clock
+from outlast import async_backends, clock
 from outlast.breaker_sync import breaker_store_of, process_name, sync_breakers_async
 from outlast.classify import classify
 from outlast.decide.policy import RetryPolicy
@@ -196,6 +196,7 @@ class Monitor:
 
     def run(self) -> None:
         """Poll until `stop`, SIGTERM or Ctrl-C."""
+        async_backends.check_no_event_loop("monitor.run_async()")
         asyncio.run(self._with_threads(self.run_async()))
 
     def cycle(self, *, everything: bool = True) -> CycleSummary | None:
@@ -208,6 +209,7 @@ class Monitor:
         Returns:
             The summary of the last cycle; None if no source was due.
         """
+        async_backends.check_no_event_loop("monitor.cycle_async()")
         return asyncio.run(self._with_threads(self.cycle_async(everything=everything)))
 
     async def _with_threads(self, work: "Coroutine[Any, Any, T]") -> T:

@@ -305,6 +305,7 @@ class SourceRegistry:
     def __init__(self, store: Store, profiles: dict[str, Profile] | None = None) -> None:
         self._store = store
         self.profiles = dict(PROFILES) if profiles is None else profiles
+        self.polled: set[str] = set()  # the profiles that have a monitor
 
     def add(self, url: str, *, profile: str = "feed", name: str = "", selector: str | None = None) -> Source:
         """Add a source, which is due at once. A source that exists in the profile is returned unchanged.

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 from outlast.errors import ConfigError
 from outlast.ports.store import Store
 
+_FILE_ENDINGS = (".db", ".sqlite", ".sqlite3")
+
 
 def open_store(url: str) -> tuple[Store, Path | None]:
     """Return the store of a URL, and its file if it has one."""
@@ -33,8 +35,9 @@ def open_store(url: str) -> tuple[Store, Path | None]:
 
         store = MemoryStore()
         return store, store.db.path
+    file = url if "://" not in url and url.endswith(_FILE_ENDINGS) else "file.db"
     raise ConfigError(
-        f"the URL scheme {parts.scheme!r} is not supported; use sqlite:///file.db, postgresql://… or memory://"
+        f"the URL scheme {parts.scheme!r} is not supported; use sqlite:///{file}, postgresql://… or memory://"
     )
 
 

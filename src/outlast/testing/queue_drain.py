@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from outlast import async_backends
 from outlast.clock import TEST_LEASE
-from outlast.errors import ConfigError, LeaseLostError
+from outlast.errors import LeaseLostError
 from outlast.failure import first_line
 from outlast.ports.rows import DeadLetter, DeadLetterFilter, Kind, Status, TaskFilter
 from outlast.record.bus import subscribe
@@ -82,9 +83,7 @@ def drain(app: "App", *, limit: int = 1000, concurrency: int = 10, processes: bo
         AssertionError: If the limit is reached.
         ConfigError: If an event loop is already running; then await `drain_async`.
     """
-    with suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise ConfigError("an event loop is already running; use: await drain_async(app)")
+    async_backends.check_no_event_loop("drain_async(app)")
     return asyncio.run(drain_async(app, limit=limit, concurrency=concurrency, processes=processes))
 
 

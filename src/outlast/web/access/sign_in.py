@@ -108,7 +108,7 @@ class SignInPages:
             return f"no token is set; start the dashboard with {READ_VARIABLE} (read only) or {VARIABLE}, or sign in"
         if "authorization" in request.headers:
             return "the token is wrong"
-        return "send the token: Authorization: Bearer …"
+        return "send the token: Authorization: Bearer TOKEN"
 
     def _start_session(self, request: Request, role: Role, who: str, to: str) -> Response:
         old = self._access.session_of(request.scope)
