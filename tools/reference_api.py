@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 import re
 import sys
+import typing
 from collections import Counter
 from datetime import timedelta
 from functools import cached_property
@@ -153,6 +154,9 @@ def _default(value: object, home: dict[str, object]) -> _Shown:
 
 
 def _annotation(value: object) -> _Shown:
+    kinds = typing.get_args(value)
+    if typing.get_origin(value) is typing.Unpack and isinstance(kinds[0], type):  # shown as a star otherwise
+        return _Shown(f"Unpack[{kinds[0].__name__}]")
     text = value if isinstance(value, str) else inspect.formatannotation(value)
     return _Shown(re.sub(r"~|\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", text))
 

@@ -298,9 +298,7 @@ class App:
         self.sources.profiles[chosen.name] = chosen
         self.sources.polled.add(chosen.name)
         for what, number in (("concurrency", concurrency), ("per_host", per_host)):
-            value: object = number
-            if type(value) is not int or number < 1:
-                raise ConfigError(f"{what} is {number!r}; give a whole number, 1 or more")
+            check_count(what, number, 1)
         callback: object = on_change
         if callback is not None and not callable(callback):
             raise ConfigError(f"on_change is {callback!r}; give a function that takes a Changed, or None")

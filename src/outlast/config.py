@@ -7,19 +7,20 @@ file, which overrides the defaults.
 import os
 import re
 import tomllib
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from outlast.classify import Classifier, use_classifier
 from outlast.classify.rules import Rule
-from outlast.decide.policy import RetryPolicy
+from outlast.decide.policy import OVERRIDE_SETTINGS, RetryPolicy
 from outlast.errors import ConfigError
 from outlast.failure import RETRYABLE, Category
 from outlast.redact import Redactor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
 CONFIG_FILE = "outlast.toml"
@@ -50,11 +51,7 @@ _POLICY_KEYS: dict[str, tuple[type, ...]] = {
     "resource": (str,),
     "nested": (bool,),
 }
-_OVERRIDE_KEYS = {
-    key: kinds
-    for key, kinds in _POLICY_KEYS.items()
-    if key not in {"overrides", "retry_on", "deadline", "attempt_timeout", "resource", "nested"}
-}
+_OVERRIDE_KEYS = {key: kinds for key, kinds in _POLICY_KEYS.items() if key in OVERRIDE_SETTINGS}
 _APP_KEYS: dict[str, tuple[type, ...]] = {
     "url": (str,),
     "lease": (int, float),
@@ -121,6 +118,15 @@ def load_config(path: str | os.PathLike[str]) -> Config:
         ConfigError: If the file cannot be read or is not valid; the message names the file, the line of a syntax error
             or the key of a bad value, and the valid choices.
     """
+    return _ConfigReader(Path(path)).config(read_toml(path))
+
+
+def read_toml(path: str | os.PathLike[str]) -> "dict[str, Any]":
+    """Return the tables of a TOML file.
+
+    Raises:
+        ConfigError: If it cannot be read.
+    """
     file = Path(path)
     try:
         data = tomllib.loads(file.read_text("utf-8"))
@@ -131,7 +137,7 @@ def load_config(path: str | os.PathLike[str]) -> Config:
         raise ConfigError(f"{file}: {error}") from error
     except RecursionError:
         raise ConfigError(f"{file}: nested too deeply; no setting is more than a few tables deep") from None
-    return _ConfigReader(file).config(data)
+    return data
 
 
 def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Rule]" = ()) -> Config:
@@ -182,6 +188,14 @@ class _ConfigReader:
     def _fail(self, place: str, what: str) -> "ConfigError":
         return ConfigError(f"{self.file}: {place}: {what}")
 
+    @contextmanager
+    def _errors_at(self, place: str) -> "Iterator[None]":
+        """Name the place in a ConfigError or ValueError of the block."""
+        try:
+            yield
+        except ValueError as error:
+            raise self._fail(place, str(error)) from None
+
     def _check_keys(self, table: "Mapping[str, Any]", known: "Iterable[str]", place: str) -> None:
         for key in table:
             if key not in known:
@@ -190,10 +204,8 @@ class _ConfigReader:
     def _pattern(self, pattern: object, place: str) -> str:
         if not isinstance(pattern, str):
             raise self._fail(place, f"must be text, not {_toml_type_name(pattern)}")
-        try:
+        with self._errors_at(place):
             Redactor([pattern])
-        except ValueError as error:
-            raise self._fail(place, str(error)) from None
         return pattern
 
     def _checked_table(self, table: object, known: "Mapping[str, tuple[type, ...]]", place: str) -> "dict[str, Any]":
@@ -269,14 +281,10 @@ class _ConfigReader:
 
     def _make_policy(self, settings: "Mapping[str, Any]", place: str) -> RetryPolicy:
         for key, value in settings.items():  # one by one, so that the error names the key
-            try:
+            with self._errors_at(f"{place}.{key}"):
                 RetryPolicy(**{key: value})
-            except ConfigError as error:
-                raise self._fail(f"{place}.{key}", str(error)) from None
-        try:
+        with self._errors_at(place):
             return RetryPolicy(**settings)
-        except ConfigError as error:
-            raise self._fail(place, str(error)) from None
 
     def _retry_on(self, value: object, place: str) -> "frozenset[Category]":
         if value == _RETRYABLE_WORD:
@@ -287,10 +295,8 @@ class _ConfigReader:
         return frozenset(self._category(each, f"{place}[{number}]") for number, each in enumerate(named))
 
     def _category(self, name: object, place: str) -> Category:
-        try:
+        with self._errors_at(place):
             return Category.parse(name)
-        except ConfigError as error:
-            raise self._fail(place, str(error)) from None
 
     def _rule(self, table: object, place: str) -> Rule:
         table = self._checked_table(table, _RULE_KEYS, place)

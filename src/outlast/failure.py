@@ -92,10 +92,10 @@ def location_of(traceback: "TracebackType | None") -> str:
     return found
 
 
-def first_line(text: str) -> str:
-    """Return the first line of a text, so that a text cannot imitate another log record."""
+def first_line(text: str, limit: int | None = None) -> str:
+    """Return the first line of a text, at most `limit` characters: a text cannot imitate another log record."""
     line, _, more = text.partition("\n")
-    return f"{line} …" if more.strip() else line
+    return f"{line[:limit]} …" if more.strip() or line[:limit] != line else line
 
 
 class Category(StrEnum):

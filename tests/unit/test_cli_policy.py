@@ -104,7 +104,10 @@ def test_the_list_says_where_more_come_from(world):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nosuch"], "policy 'nosuch' does not exist; choose one of default, blog, etl, feed, worker."),
+        (
+            ["nosuch"],
+            "policy 'nosuch' does not exist; choose one of default, blog, etl, feed, worker; for the policy of a task",
+        ),
         (["nosuch", "--app", "jobs:app"], "the app has no task 'nosuch'; it has: flaky, mail, many, scrape, slow"),
         (["scrap", "--app", "jobs:app"], "the app has no task 'scrap'; did you mean scrape?"),
         (

@@ -23,6 +23,8 @@ SMALL = ("simulate", "--scenario", "outage.toml", "--runs", 2)
 @pytest.fixture
 def scene(world):
     (world.folder / "outage.toml").write_text(SCENARIO)
+    (world.folder / "wrong.toml").write_text("rate = -1\n")
+    (world.folder / "calls.toml").write_text('place = "call"\n[budget]\ncapacity = 5\nper_second = 1\n')
     (world.folder / "new.toml").write_text("[policies.patient]\nmax_attempts = 8\nbase_delay = 5\n")
     return world
 
@@ -120,7 +122,12 @@ def test_a_chart_is_written(scene):
         (["--history", "2026-11-10..2026-11-11", "--sweep", "max_attempts=1,2"], "give only --policy"),
         (["--sweep", "max_attempts=many"], "is not a setting with values; give SETTING=2..8"),
         (["--sweep"], "--sweep has no settings; give some"),
+        (["--policy", "hopeful"], "a policy of your code is MODULE:NAME"),
         (["--scenario", "gone.toml"], "gone.toml: cannot be read"),
+        (["--scenario", "wrong.toml"], "scenario wrong.toml: rate is -1; give a number per second"),
+        (["--scenario", "outage.toml", "--rate", "often"], "Error: --rate is 'often'; give a number per second"),
+        (["--scenario", "calls.toml", "--place", "task"], "Error: budget is for calls; workers do not use it"),
+        (["--rate", "100000/s", "--for", "1h"], "has more than 2,000,000 pieces of work; lower the rate"),
         (["--app", "jobs:app"], "--app and --url are for --history; add --history FROM..TO"),
         (["--history", "yesterday"], "which is not a range of times; give FROM..TO"),
     ],
@@ -129,6 +136,7 @@ def test_mistakes_say_what_is_wrong_and_what_to_do(scene, words, said):
     done = scene.run("simulate", *words, code=2)
 
     assert said in in_one_line(done.stderr)
+    assert "outlast init" not in done.stderr
 
 
 def test_history_reads_and_changes_nothing(scene):

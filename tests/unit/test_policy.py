@@ -301,12 +301,12 @@ class TestPreview:
 
 
 def test_type_checkers_know_the_settings():
-    """Those of `RetryPolicy` itself, in the words and the order of its own."""
+    """Those of `RetryPolicy` itself, in its words."""
     from outlast.decide.settings import PolicySettings
 
     own = {name: each.annotation for name, each in inspect.signature(RetryPolicy).parameters.items()}
     described = {name: getattr(each, "__forward_arg__", each) for name, each in PolicySettings.__annotations__.items()}
-    assert list(described.items()) == list(own.items())
+    assert described == own
 
 
 def _fail(error):

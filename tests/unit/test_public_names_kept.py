@@ -128,7 +128,7 @@ def test_every_recorded_name_exists_or_has_a_new_one():
 
 
 def test_a_renamed_name_is_in_the_changelog():
-    renamed = CHANGELOG.read_text("utf-8").partition("### Renamed")[2].partition("\n### ")[0]
+    renamed = CHANGELOG.read_text("utf-8").partition("**Renamed**")[2].partition("\n### ")[0]
     for line in RECORDED.read_text("utf-8").splitlines():
         old, _, new = line.partition(_RENAMED)
         for name in (old, new) if new else ():

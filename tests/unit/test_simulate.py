@@ -49,7 +49,7 @@ class TestByHand:
         assert (run.work, run.calls) == (12, 7 + 3 + 3 + 3 + 2 + 2)
         assert (run.successes, run.failed) == (11, {"exhausted": 1})
         assert sorted(run.completions)[-4:] == [2.0, 2.0, 4.0, 4.0]
-        assert run.recovered == 1.0, "at 10 s two are open, one more than before the outage"
+        assert run.recovery == 1.0, "at 10 s two are open, one more than before the outage"
 
     def test_a_deferral_uses_no_attempt_and_cools_down_all_tasks(self):
         """One call per second is allowed; the second task gets 429 with 30 s, and the third does not call before."""
@@ -113,6 +113,14 @@ class TestByHand:
         run = only(fixed(10, 2.0, deadline=5.0), scenario)
 
         assert (run.calls, run.failed) == (3, {"deadline": 1})
+
+    @pytest.mark.parametrize("place", ["task", "call"])
+    def test_attempt_timeout_ends_an_attempt(self, place):
+        side = OtherSide(latency=10.0, phases=[Phase(start=5, length=1000, latency=0.5)])
+        scenario = Scenario(rate=1, duration=1, arrivals="constant", other_side=side, place=place)
+        run = only(fixed(9, 1.0, attempt_timeout=2.0), scenario)
+
+        assert (run.calls, run.ended) == (3, 6.5)  # at 0 and 3 cancelled after two seconds, at 6 it succeeds
 
 
 class _Script:
@@ -336,7 +344,9 @@ class TestSettings:
             outlast.simulate(None)
         with pytest.raises(ConfigError, match=r"scenario is \{'rate': 1\}; give a Scenario"):
             outlast.simulate("worker", {"rate": 1})
-        with pytest.raises(ConfigError, match=r"breaker is \{\}; give a table: \[breaker\], or a BreakerSettings"):
+        with pytest.raises(
+            ConfigError, match=r"breaker is \{\}; give a table: \[breaker\], or a value of the class BreakerSettings"
+        ):
             Scenario(breaker={})
         with pytest.raises(ConfigError, match="phases has 'x'; give values of the class Phase"):
             OtherSide(phases=["x"])

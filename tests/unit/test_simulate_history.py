@@ -85,13 +85,14 @@ def test_what_cannot_be_replayed_is_left_out_and_said():
         recorded(93, Status.DONE, 3, crash_count=1),
         recorded(94, Status.DONE, 3, deferrals=4),
     ]
-    found = replay_tasks(tasks, outlast.RetryPolicy(retry_on=(ConnectionError,)))
+    found = replay_tasks(tasks, outlast.RetryPolicy(retry_on=(ConnectionError,), attempt_timeout=5))
 
     assert found.recorded.tasks == 41
     notes = " ".join(found.notes)
     assert "3 tasks are left out" in notes
     assert "4 deferrals count as calls of both" in notes
     assert "the record has only categories" in notes
+    assert "attempt_timeout is not applied" in notes
     assert "instead of" in str(found)
 
 

@@ -166,17 +166,20 @@ def _resolve_policy(name: str | None, reference: str | None, changes: dict[str, 
     return found._replace(place=f"{found.place} and {_FROM_OPTIONS}", policy=found.policy.replace(**changes))
 
 
-def policy_by_name(config: "Config", name: str) -> NamedPolicy:
+def policy_by_name(config: "Config", name: str, others: str = "for the policy of a task give --app") -> NamedPolicy:
     """Return a policy of the settings, or a built-in one.
+
+    Args:
+        config: The settings.
+        name: Name of the policy.
+        others: How to give policies of other kinds, for the error.
 
     Raises:
         ConfigError: If it does not exist.
     """
     known = {each.name: each for each in _named_policies(config)}
     if name not in known:
-        raise ConfigError(
-            f"policy {name!r} does not exist; choose one of {', '.join(known)}. For the policy of a task give --app"
-        )
+        raise ConfigError(f"policy {name!r} does not exist; choose one of {', '.join(known)}; {others}")
     return known[name]
 
 

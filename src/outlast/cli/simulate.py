@@ -12,7 +12,7 @@ from outlast.cli.app_options import flag, json_option, option, resolve_app
 from outlast.cli.completion import policy_names
 from outlast.cli.output import Cells, make_console, print_json, print_text, table, throttled
 from outlast.cli.policy import NamedPolicy, policy_by_name
-from outlast.config import configure, load_config
+from outlast.config import configure, load_config, read_toml
 from outlast.decide.backoff import BACKOFFS, JITTERS
 from outlast.errors import ConfigError
 from outlast.simulate.scenario import Scenario
@@ -31,6 +31,7 @@ _PROGRESS_EVERY = 0.2  # seconds
 _MAX_SWEPT = 1000  # values of one range
 _OPTIONS = {"phases.length": "down", "duration": "for", "processes": "workers"}
 """Options with another name than the setting that they give."""
+_TABLES_OF_FILES = ("budget", "limit")  # no option gives one, but --place may not go with one
 _NUMBERS = {"max_attempts": int, "max_retries": int}
 
 
@@ -124,12 +125,14 @@ def simulate(  # noqa: PLR0913  # the options
 
 def _scenario(file: str | None, down: str | None, settings: dict[str, Any]) -> tuple[Scenario, str | None]:
     """Return the scenario of a file and of options, and the name of its policy."""
-    from outlast.simulate.scenario import read_toml  # noqa: PLC0415  # not for --help
-
     table: dict[str, Any] = read_toml(file) if file is not None else {}
     policy = table.pop("policy", None)
     if policy is not None and not isinstance(policy, str):
-        raise ConfigError(f"{file}: policy is {policy!r}; give the name of a policy, as for --policy")
+        raise ConfigError(f"scenario {file}: policy is {policy!r}; give the name of a policy, as for --policy")
+    try:
+        Scenario.from_settings(table)
+    except ConfigError as error:
+        raise ConfigError(f"scenario {file}: {error}") from None
     given = {name: value for name, value in settings.items() if value is not None}
     own: dict[str, Any] = {
         key: given.pop(key) for key in ("errors", "latency", "capacity", "retry_after") if key in given
@@ -141,14 +144,14 @@ def _scenario(file: str | None, down: str | None, settings: dict[str, Any]) -> t
         outage = parse_duration(down)
         table.setdefault("duration", _OUTAGE_START + (outage or 0.0) + _AFTER_OUTAGE)
         own["phases"] = [{"start": _OUTAGE_START, "length": down, "down": True}]
-    if own and isinstance(side, dict):
+    if own:
         table["other_side"] = side | own
     try:
         return Scenario.from_settings(table | given), policy
     except ConfigError as error:
-        if file is not None:
-            raise ConfigError(f"{file}: {error}") from None
         setting, _, problem = str(error).partition(" ")
+        if setting in _TABLES_OF_FILES:
+            raise
         name = _OPTIONS.get(setting, setting.removeprefix("other_side.").replace("_", "-"))
         raise ConfigError(f"--{name} {problem}") from None
 
@@ -165,7 +168,7 @@ def _resolve_policy(text: str) -> NamedPolicy:
             raise ConfigError(f"{text!r} does not name a policy of the file; choose from: {names}")
         return NamedPolicy(choice, f"{path}.toml", found[choice])
     if ":" not in text:
-        return policy_by_name(config, text)
+        return policy_by_name(config, text, "a policy of your code is MODULE:NAME")
     from outlast.cli.loader import load_object  # noqa: PLC0415  # not for --help
     from outlast.decide.policy import RetryPolicy  # noqa: PLC0415
     from outlast.queue.definition import TaskDefinition  # noqa: PLC0415

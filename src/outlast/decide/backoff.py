@@ -6,8 +6,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
-    from typing import Any, Literal
+    from typing import Any, Literal, TypeVar
 
+    T = TypeVar("T")
     Backoff = Literal["fixed", "linear", "exponential"] | Callable[[int], float]
     """The name of a backoff, or a function from the number of the retry (1 for the first) to seconds."""
     Jitter = Literal["none", "full", "equal", "decorrelated"] | float | None
@@ -40,6 +41,18 @@ def short_repr(value: object) -> str:
     except ValueError:  # Python does not print integers with thousands of digits
         return "a number with too many digits"
     return text if len(text) <= _REPR_LIMIT else f"{text[:_REPR_LIMIT]}…"
+
+
+def choice(kind: str, choices: "dict[str, T]", name: str) -> "T":
+    """Return what has this name.
+
+    Raises:
+        ConfigError: If it does not exist; the message lists the valid names.
+    """
+    try:
+        return choices[name]
+    except (KeyError, TypeError):
+        raise ConfigError(f"{name!r} is not a {kind}; choose one of: {', '.join(choices)}") from None
 
 
 def check_seconds(name: str, value: "float | timedelta | object") -> float:

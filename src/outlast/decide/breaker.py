@@ -150,19 +150,6 @@ class Breaker:
         passing: The generation while it is closed, else 0; a caller that reads a generation needs no lock.
     """
 
-    __slots__ = (
-        "_probes_passed",
-        "_probes_running",
-        "failures",
-        "generation",
-        "outcomes",
-        "passing",
-        "reason",
-        "settings",
-        "state",
-        "until",
-    )
-
     def __init__(self, settings: BreakerSettings) -> None:
         self.settings = settings
         self.state = "closed"

@@ -21,7 +21,7 @@ from outlast.decide.decision import (
     decide,
 )
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy, is_function
-from outlast.failure import Category, Evidence, Failure
+from outlast.failure import Category, Evidence, Failure, first_line
 from outlast.redact import redact
 from outlast.units import format_seconds
 
@@ -61,7 +61,7 @@ class Explanation:
         retryable = "retryable" if failure.retryable else "not retryable"
         strength = "" if failure.rule == NOTHING_MATCHED else f"  [{_STRENGTH_LABELS[self.strength]}]"
         lines = [
-            f"{name}: {_first_line(failure.message)}" if failure.message else name,
+            f"{name}: {first_line(failure.message, _LINE_LIMIT)}" if failure.message else name,
             f"  verdict   {failure.category.value}, {retryable}  ({', '.join(facts)})",
             f"  because   {failure.rule}{strength}",
         ]
@@ -78,11 +78,6 @@ class Explanation:
             lines.append(f"  asked     to wait {format_seconds(failure.retry_after)}{more}")
         lines.append(f"  policy    {self.action}")
         return "\n".join(lines)
-
-
-def _first_line(message: str) -> str:
-    line, _, more = message.partition("\n")
-    return f"{line[:_LINE_LIMIT]} …" if more.strip() or len(line) > _LINE_LIMIT else line
 
 
 def explain(

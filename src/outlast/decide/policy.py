@@ -145,7 +145,8 @@ _LONGEST_WAIT = 10 * 365 * 86400.0  # seconds; no date overflows
 RATE_LIMIT_WAIT = 1.0
 """Seconds added to the backoff after a rate limit without a hint."""
 _CALL_SETTINGS = {"retry_on", "deadline", "attempt_timeout", "overrides", "resource", "nested"}
-_OVERRIDE_SETTINGS = ("backoff", "base_delay", "jitter", "max_attempts", "max_delay", "max_retries")
+OVERRIDE_SETTINGS = ("backoff", "base_delay", "jitter", "max_attempts", "max_delay", "max_retries")
+"""The settings of an override."""
 
 
 class RetryPolicy(Frozen):
@@ -260,9 +261,9 @@ class RetryPolicy(Frozen):
         for name in override:
             if name in _CALL_SETTINGS:
                 raise ConfigError(f"{name} applies to the whole call; an override can only set attempts and waits")
-            if name not in _OVERRIDE_SETTINGS:
+            if name not in OVERRIDE_SETTINGS:
                 raise ConfigError(
-                    f"{name!r} is not a setting of an override; choose from: {', '.join(_OVERRIDE_SETTINGS)}"
+                    f"{name!r} is not a setting of an override; choose from: {', '.join(OVERRIDE_SETTINGS)}"
                 )
         changes: dict[str, Any] = {**override, "overrides": {}}
         return self.replace(**changes)
@@ -403,9 +404,8 @@ def _check_resource(name: object) -> str | None:
 
 
 def _is_mapping(thing: object) -> bool:
-    return hasattr(thing, "keys") and not isinstance(
-        thing, type
-    )  # what dict() checks; avoids an import of collections.abc
+    # What dict() checks; avoids an import of collections.abc.
+    return hasattr(thing, "keys") and not isinstance(thing, type)
 
 
 def _check_overrides(overrides: "Any") -> "dict[Category, Any]":

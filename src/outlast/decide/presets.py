@@ -1,7 +1,7 @@
 """Ready-made policies by name; adapt one with ``replace``."""
 
+from outlast.decide.backoff import choice
 from outlast.decide.policy import RetryPolicy
-from outlast.errors import ConfigError
 from outlast.failure import RETRYABLE, Category
 
 # Equal jitter waits at least half of the time: 60 s or more.
@@ -32,7 +32,4 @@ def preset(name: str) -> RetryPolicy:
     Raises:
         ConfigError: If it does not exist; the message lists the valid names.
     """
-    try:
-        return PRESETS[name]
-    except (KeyError, TypeError):
-        raise ConfigError(f"{name!r} is not a preset; choose one of: {', '.join(PRESETS)}") from None
+    return choice("preset", PRESETS, name)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from outlast.decide.backoff import check_count, check_flag
+from outlast.decide.backoff import check_count, check_flag, choice
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError
@@ -240,7 +240,4 @@ def profile(name: str) -> Profile:
     Raises:
         ConfigError: If it does not exist; the message lists the valid names.
     """
-    try:
-        return PROFILES[name]
-    except (KeyError, TypeError):
-        raise ConfigError(f"{name!r} is not a profile; choose one of: {', '.join(PROFILES)}") from None
+    return choice("profile", PROFILES, name)

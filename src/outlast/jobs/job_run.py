@@ -23,7 +23,7 @@ from outlast.jobs.summary import Summary, make_summary, write_step_summary
 from outlast.jobs.tally import ObserveTally, RunTally, actual_result
 from outlast.jobs.target import TargetPlan
 from outlast.jobs.target_feed import TargetFeed, id_text
-from outlast.ports.job_rows import JobLock, Jobs, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.job_rows import REMAINING, JobLock, Jobs, Run, RunState, TargetDone, TargetRow, TargetStatus
 from outlast.ports.source_rows import NewAlert
 from outlast.run.resources import Resource
 
@@ -67,7 +67,6 @@ def _crashed_run_summary(store: Jobs, run: Run) -> dict[str, object]:
 
 
 _PAGE_SIZE = 1000
-_REMAINING_STATUSES = (TargetStatus.FAILED, TargetStatus.DEFERRED)
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def _remaining_targets(
 def _remaining_rows(store: Jobs, run_id: str) -> Iterator[TargetRow]:
     after = None
     while True:
-        page = store.targets(run_id, statuses=_REMAINING_STATUSES, after=after, limit=_PAGE_SIZE)
+        page = store.targets(run_id, statuses=tuple(REMAINING), after=after, limit=_PAGE_SIZE)
         yield from page
         if len(page) < _PAGE_SIZE:
             return

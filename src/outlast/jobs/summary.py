@@ -10,6 +10,7 @@ from typing import Any
 from outlast.decide.gate import Counts, GateResult, count_targets
 from outlast.jobs.context import redacted_id
 from outlast.jobs.tally import FIGURES, RunTally
+from outlast.ports.job_rows import TargetStatus
 
 _MAX_GROUPS = 5
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -141,11 +142,7 @@ def make_summary(  # noqa: PLR0913  # the parts of a summary
     return Summary(
         **facts,
         state=state,
-        total_targets=counts.total,
-        success_targets=counts.success,
-        failed_targets=counts.failed,
-        deferred_targets=counts.deferred,
-        skipped_targets=counts.skipped,
+        **{f"{name}_targets": getattr(counts, name) for name in ("total", *TargetStatus)},
         not_attempted=counts.not_attempted,
         **etl,
         failure_rate=result.failure_rate,

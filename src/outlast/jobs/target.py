@@ -247,17 +247,13 @@ def final_result(plan: TargetPlan, context: JobContext, target: Any, error: Base
         _log_failure(plan.policy, context, failure, None, error)
         return TargetResult(row, context.counts, None, failure, failure, plan.judge(error, failure, plan.policy))
     _log_failure(plan.policy, context, failure, decision, error)
-    match decision:
-        case Abort():
-            own = issubclass(type(error), AbortJob)
-            why = (failure.message or failure.exception_name) if own else failure_line(failure)
-            return TargetResult(row, context.counts, why, failure)
-        case Defer(delay):
-            return TargetResult(
-                row._replace(status=TargetStatus.DEFERRED, retry_in=delay), context.counts, None, failure
-            )
-        case _:
-            return TargetResult(row, context.counts, None, failure)
+    why = None
+    if isinstance(decision, Abort):
+        own = issubclass(type(error), AbortJob)
+        why = (failure.message or failure.exception_name) if own else failure_line(failure)
+    elif isinstance(decision, Defer):
+        row = row._replace(status=TargetStatus.DEFERRED, retry_in=decision.delay)
+    return TargetResult(row, context.counts, why, failure)
 
 
 def _final_decision(plan: TargetPlan, failure: Failure, error: BaseException) -> Decision:

@@ -103,22 +103,15 @@ class TargetFeed:
         """Whether there may be targets that were not handed out."""
         return bool(self._ready) or not self.is_over
 
-    def take(self, number: int) -> list[KeyedTarget]:
-        """Return targets with their keys; the list may be empty although there are more.
-
-        Raises:
-            Exception: Whatever the user's iterable raises.
-        """
-        found: list[KeyedTarget] = []
-        self.hand_out(number, found.append)
-        return found
-
     def hand_out(self, number: int, into: Callable[[KeyedTarget], object]) -> None:
         """Hand out targets with their keys, each as soon as it is read: the iterable may block before the next one.
 
         Args:
             number: Maximum number of targets.
             into: Called with each target; returns True to stop.
+
+        Raises:
+            Exception: Whatever the user's iterable raises.
         """
         if self._done is None:
             self.read_into(number, into)

@@ -33,6 +33,10 @@ class TargetStatus(StrEnum):
     SKIPPED = "skipped"
 
 
+REMAINING = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
+"""Statuses of targets that another run processes again."""
+
+
 class Run(NamedTuple):
     """One run of a job.
 

@@ -101,7 +101,12 @@ class Observed(Event):
 
 
 @dataclass(frozen=True)
-class BreakerOpened(Event):
+class _ResourceEvent(Event):
+    resource: str
+
+
+@dataclass(frozen=True)
+class BreakerOpened(_ResourceEvent):
     """A circuit breaker opened: calls of the resource are refused.
 
     Attributes:
@@ -110,46 +115,46 @@ class BreakerOpened(Event):
         seconds: How long it stays open.
     """
 
-    resource: str
     reason: str
     seconds: float
 
 
 @dataclass(frozen=True)
-class BreakerHalfOpened(Event):
+class BreakerHalfOpened(_ResourceEvent):
     """A circuit breaker is half-open: a few calls of the resource may pass.
 
     Attributes:
         resource: Name of the resource.
     """
 
-    resource: str
-
 
 @dataclass(frozen=True)
-class BreakerClosed(Event):
+class BreakerClosed(_ResourceEvent):
     """A circuit breaker closed: all calls of the resource pass.
 
     Attributes:
         resource: Name of the resource.
     """
 
-    resource: str
-
 
 @dataclass(frozen=True)
-class BudgetExhausted(Event):
+class BudgetExhausted(_ResourceEvent):
     """The retry budget of a resource is exhausted: calls continue, retries stop.
 
     Attributes:
         resource: Name of the resource.
     """
 
-    resource: str
+
+@dataclass(frozen=True)
+class _TaskEvent(Event):
+    task: str
+    task_id: int
+    attempt: int
 
 
 @dataclass(frozen=True)
-class TaskStarted(Event):
+class TaskStarted(_TaskEvent):
     """An attempt of a task starts. Published in the thread or coroutine that runs it.
 
     Attributes:
@@ -158,13 +163,9 @@ class TaskStarted(Event):
         attempt: Number of the attempt: failed attempts before it, plus one.
     """
 
-    task: str
-    task_id: int
-    attempt: int
-
 
 @dataclass(frozen=True)
-class TaskEnded(Event):
+class TaskEnded(_TaskEvent):
     """An attempt of a task ended. Published where `TaskStarted` was, after the event of a failure.
 
     Attributes:
@@ -176,15 +177,12 @@ class TaskEnded(Event):
             stops) or ``crash`` (it crashed the isolated process it ran in).
     """
 
-    task: str
-    task_id: int
-    attempt: int
     seconds: float
     outcome: str
 
 
 @dataclass(frozen=True)
-class TaskRetrying(Event):
+class TaskRetrying(_TaskEvent):
     """An attempt of a task failed; a retry is scheduled.
 
     Attributes:
@@ -195,15 +193,12 @@ class TaskRetrying(Event):
         failure: What happened.
     """
 
-    task: str
-    task_id: int
-    attempt: int
     delay: float
     failure: Failure
 
 
 @dataclass(frozen=True)
-class TaskDeferred(Event):
+class TaskDeferred(_TaskEvent):
     """A task was deferred; this used no attempt.
 
     Attributes:
@@ -214,15 +209,12 @@ class TaskDeferred(Event):
         failure: What happened.
     """
 
-    task: str
-    task_id: int
-    attempt: int
     delay: float
     failure: Failure
 
 
 @dataclass(frozen=True)
-class TaskFailed(Event):
+class TaskFailed(_TaskEvent):
     """A task became a dead letter.
 
     Attributes:
@@ -235,9 +227,6 @@ class TaskFailed(Event):
         failure: The last failure.
     """
 
-    task: str
-    task_id: int
-    attempt: int
     reason: str
     failure: Failure
 
@@ -259,7 +248,7 @@ class TaskRescued(Event):
 
 
 @dataclass(frozen=True)
-class CooledDown(Event):
+class CooledDown(_ResourceEvent):
     """A cooldown started: a host, or another resource, asked for a pause.
 
     Attributes:
@@ -269,7 +258,6 @@ class CooledDown(Event):
         capped: Whether it asked for a longer pause.
     """
 
-    resource: str
     seconds: float
     reason: str
     capped: bool

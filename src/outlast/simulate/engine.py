@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 REPORT_EVERY = 5000
 """Events between two reports of progress."""
-MAX_EVENTS = 50_000_000
+MAX_EVENTS = 10_000_000
 """Events after which a simulation is cut off: a policy may defer work for days."""
 _MEAN_WEIGHT = 0.2
 _MAX_QUEUED = 2.0  # timeouts; what is queued beyond that is refused at once
@@ -159,12 +159,13 @@ class SimulatedCall(DecisionState):
         return None if budget is None or budget.take(now) else DecisionReason.BUDGET
 
 
-@dataclass
 class Guard:
     """The breaker and the budget of one process."""
 
-    breaker: Breaker | None
-    budget: Budget | None
+    def __init__(self, scenario: Scenario) -> None:
+        settings, budget = scenario.breaker, scenario.budget
+        self.breaker = None if settings is None else Breaker(settings)
+        self.budget = None if budget is None else Budget(budget.capacity, budget.per_second)
 
 
 @dataclass
@@ -180,7 +181,7 @@ class SimulatedRun:
         deferred: Deferrals, which use no attempt.
         completions: Seconds from the arrival to the success of each piece of work.
         seconds: For each second in which something happened: first calls, retries, successful calls, failures for good.
-        recovered: Seconds from the end of the last outage until no more work was open than before it; None if unknown.
+        recovery: Seconds from the end of the last outage until no more work was open than before it; None if unknown.
         ended: Seconds from the beginning to the end of the last work.
         cut_off: Whether the run was ended because it had too many events.
     """
@@ -193,7 +194,7 @@ class SimulatedRun:
     deferred: int = 0
     completions: list[float] = field(default_factory=list)
     seconds: dict[int, list[int]] = field(default_factory=dict)
-    recovered: float | None = None
+    recovery: float | None = None
     ended: float = 0.0
     cut_off: bool = False
 
@@ -238,7 +239,7 @@ class SimulationEngine:
         self.policy, self.scenario, self.side, self.arrivals = policy, scenario, side, arrivals
         self.place, self.chance, self.now = scenario.place, random.random, 0.0
         processes = 1 if self.place is Place.TASK else scenario.processes  # workers share their breakers
-        self.guards = [_new_guard(scenario) for _ in range(processes)]
+        self.guards = [Guard(scenario) for _ in range(processes)]
         self.tally = SimulatedRun()
         self._events: list[Event] = []
         self._order = count()
@@ -312,13 +313,9 @@ class SimulationEngine:
         self._at(now + answer.seconds, self._end, call, (permit, answer))
 
     def _attempt_limit(self, call: SimulatedCall) -> float | None:
-        """Return the seconds after which an attempt of a call is ended; workers have no such limit in the policy."""
-        policy = self.policy
-        if self.place is Place.TASK or (policy.attempt_timeout is None and policy.deadline is None):
-            return None
-        limits = [] if policy.attempt_timeout is None else [policy.attempt_timeout]
-        left = self._time_left(call)
-        return min(limits if left is None else [*limits, left])
+        """Return the seconds after which an attempt is ended; the deadline of a policy does not apply to tasks."""
+        limits = (self.policy.attempt_timeout, self._time_left(call))
+        return min((each for each in limits if each is not None), default=None)
 
     def _time_left(self, call: SimulatedCall) -> float | None:
         if self.policy.deadline is None or self.place is Place.TASK or call.began is None:
@@ -391,22 +388,13 @@ class SimulationEngine:
             self._at(self.now, self._start, flow.waiting.popleft())
 
 
-def _new_guard(scenario: Scenario) -> Guard:
-    breaker, budget = scenario.breaker, scenario.budget
-    return Guard(
-        None if breaker is None else Breaker(breaker),
-        None if budget is None else Budget(budget.capacity, budget.per_second),
-    )
-
-
 _TIMED_OUT = failed_answer(TimeoutError("timed out"))
 _REFUSED = failed_answer(BreakerOpenError("not called, the breaker is open"))
 
 
 def _refused_answer(breaker: Breaker, now: float) -> Answer:
     """Return the answer of a call that the breaker refuses, as `Resource.enter` raises it."""
-    known = breaker.state == "open" and breaker.until < math.inf
-    if not known:
+    if breaker.state != "open":
         return _REFUSED
     return failed_answer(BreakerOpenError("not called, the breaker is open", retry_after=max(0.0, breaker.until - now)))
 
@@ -464,8 +452,8 @@ class _Flow:
     def closed(self, now: float, tally: SimulatedRun) -> None:
         """Record that a piece of work has ended."""
         self._open -= 1
-        if now >= self._outage_end and tally.recovered is None and self._open <= self._usual:
-            tally.recovered = round(now - self._outage_end, 3)
+        if now >= self._outage_end and tally.recovery is None and self._open <= self._usual:
+            tally.recovery = round(now - self._outage_end, 3)
 
 
 def arrivals(scenario: Scenario, random: Random) -> Iterator[tuple[float, object]]:

@@ -410,11 +410,9 @@ def replay_tasks(
     return HistoryReplay(
         name,
         recorded,
-        _range({key: [each.run.calls + deferrals for each in found] for key, found in runs.items()}),
-        _range({key: [each.run.dead_letters for each in found] for key, found in runs.items()}),
-        None
-        if recorded.recovery is None
-        else _range({key: [each.recovery for each in found] for key, found in runs.items()}),
+        _range(runs, lambda each: each.run.calls + deferrals),
+        _range(runs, lambda each: each.run.dead_letters),
+        None if recorded.recovery is None else _range(runs, lambda each: each.recovery),
         states,
         (*notes, *_notes(policy, left_out, live, deferrals, states)),
     )
@@ -435,7 +433,8 @@ def _run(
     side = RecordedSide(records, start, reading, _lags_of(work), random.random)
     scenario = Scenario(processes=MAX_COUNT, cooldown=False)
     began = ((each.calls[0].start - start, each) for each in work)
-    run = SimulationEngine(policy, scenario, side, began, random).run()
+    untimed = policy.replace(attempt_timeout=None)  # the record has the time limits of its tasks
+    run = SimulationEngine(untimed, scenario, side, began, random).run()
     return _ReplayRun(run, side.states, max(0.0, start + run.ended - _back_at(records)))
 
 
@@ -460,10 +459,11 @@ def _lags_of(work: Sequence[_Work]) -> list[float]:
     return [max(0.0, each) for each in lags] or [0.0]
 
 
-def _range(runs: dict[str, list[Any]]) -> Spread:
-    """Return the range of all readings, widened by the error of the model, around the likely value."""
-    values = [value for found in runs.values() for value in found]
-    return Spread(min(values) * (1 - MODEL_ERROR), median(runs[_NEAREST]), max(values) * (1 + MODEL_ERROR))
+def _range(runs: dict[str, list[_ReplayRun]], figure: Callable[[_ReplayRun], float]) -> Spread:
+    """Return the range of a figure in all readings, widened by the error of the model, around the likely value."""
+    values = [figure(each) for found in runs.values() for each in found]
+    likely = median(map(figure, runs[_NEAREST]))
+    return Spread(min(values) * (1 - MODEL_ERROR), likely, max(values) * (1 + MODEL_ERROR))
 
 
 def _notes(policy: RetryPolicy, left_out: int, live: int, deferrals: int, states: dict[str, int]) -> Iterable[str]:
@@ -477,3 +477,5 @@ def _notes(policy: RetryPolicy, left_out: int, live: int, deferrals: int, states
         yield f"{states['unknown']:,} calls fall into times of which the record does not tell; the range covers both"
     if policy.retry_on is not None and not isinstance(policy.retry_on, frozenset):
         yield "the policy decides by exception classes or a function, but the record has only categories"
+    if policy.attempt_timeout is not None:
+        yield "attempt_timeout is not applied: calls take as long as the recorded ones"

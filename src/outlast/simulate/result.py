@@ -1,6 +1,7 @@
 """The result of a simulation, and of several that are compared."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -20,6 +21,8 @@ from outlast.units import span
 RUNS = 5
 """Runs of a simulation, each with random numbers of its own."""
 MAX_RUNS = 100
+MAX_WORK = 2_000_000
+"""Most pieces of work of a scenario: each takes half a kilobyte and about 10 µs for each call."""
 MAX_VARIANTS = 200
 """Most policies of a sweep."""
 _STEPS = 60
@@ -38,7 +41,8 @@ FIGURES = {
     "p99": "time to complete, 99th percentile",
 }
 """The figures of a simulation, and what they mean."""
-_SECONDS = ("recovery", "p50", "p95", "p99")
+_PERCENTILES = ("p50", "p95", "p99")
+_SECONDS = ("recovery", *_PERCENTILES)
 
 
 class Spread(NamedTuple):
@@ -81,6 +85,11 @@ class Simulation:
         """Return a figure of `FIGURES`; None if it is not known, such as the recovery without an outage."""
         return Spread.of(_figure(run, name) for run in self.runs)
 
+    def shown(self, name: str) -> str | None:
+        """Return a figure as text; None if it is not known."""
+        found = self.figure(name)
+        return None if found is None else found.text(seconds=name in _SECONDS)
+
     @property
     def amplification(self) -> float:
         """Calls made for each piece of work, in the median of the runs."""
@@ -94,11 +103,7 @@ class Simulation:
     @property
     def reasons(self) -> dict[str, int]:
         """Why work failed for good, over all runs."""
-        found: dict[str, int] = {}
-        for run in self.runs:
-            for reason, count in run.failed.items():
-                found[reason] = found.get(reason, 0) + count
-        return found
+        return sum((Counter(run.failed) for run in self.runs), Counter())
 
     @property
     def cut_off(self) -> bool:
@@ -107,7 +112,17 @@ class Simulation:
 
     def timeline(self, steps: int = _STEPS) -> list[TimeStep]:
         """Return what happened over time in the first run, in at most so many steps of equal length."""
-        return time_steps(self.runs[0], steps)
+        seconds = self.runs[0].seconds
+        length = max(1, math.ceil((max(seconds, default=0) + 1) / steps))
+        counts: dict[int, list[int]] = {}
+        for second, numbers in seconds.items():
+            known = counts.setdefault(second // length, [0, 0, 0, 0])
+            for place, number in enumerate(numbers):
+                known[place] += number
+        return [
+            TimeStep(place * length, length, *counts.get(place, (0, 0, 0, 0)))
+            for place in range(max(counts, default=0) + 1)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and the timeline as JSON-ready values."""
@@ -134,41 +149,21 @@ class Simulation:
         ]
         for name, meaning in FIGURES.items():
             found = self.figure(name)
-            text = "unknown" if found is None else found.text(seconds=name in _SECONDS)
             if name not in {"refused", "deferred", "recovery"} or (found is not None and found.high):
-                lines.append(f"  {meaning.removeprefix('seconds to '):38} {text}")
+                lines.append(f"  {meaning:38} {self.shown(name) or 'unknown'}")
         return "\n".join([*lines, "", draw_text(self.timeline())])
 
 
 def _figure(run: SimulatedRun, name: str) -> float | None:
-    match name:
-        case "recovery":
-            return run.recovered
-        case "p50" | "p95" | "p99":
-            return percentile(run.completions, float(name[1:]) / 100)
-        case _:
-            value: float = getattr(run, name)
-            return value
+    value: float | None
+    value = percentile(run.completions, float(name[1:]) / 100) if name in _PERCENTILES else getattr(run, name)
+    return value
 
 
 def percentile(values: list[float], share: float) -> float | None:
     """Return the smallest value that is not exceeded by this share of the values; None without values."""
     values.sort()  # in place: sorted once, however often it is asked
     return values[max(0, math.ceil(share * len(values)) - 1)] if values else None
-
-
-def time_steps(run: SimulatedRun, steps: int = _STEPS) -> list[TimeStep]:
-    """Return what happened in a run over time, in at most so many steps of equal length."""
-    length = max(1, math.ceil((max(run.seconds, default=0) + 1) / steps))
-    counts: dict[int, list[int]] = {}
-    for second, numbers in run.seconds.items():
-        known = counts.setdefault(second // length, [0, 0, 0, 0])
-        for place, number in enumerate(numbers):
-            known[place] += number
-    return [
-        TimeStep(place * length, length, *counts.get(place, (0, 0, 0, 0)))
-        for place in range(max(counts, default=0) + 1)
-    ]
 
 
 def simulate(
@@ -203,6 +198,8 @@ def simulate(
     for what, value, kind in (("policy", known, RetryPolicy), ("scenario", given, Scenario)):
         if not isinstance(value, kind):
             raise ConfigError(f"{what} is {short_repr(value)}; give a {kind.__name__}")
+    if given.rate * given.duration > MAX_WORK:
+        raise ConfigError(f"the scenario has more than {MAX_WORK:,} pieces of work; lower the rate or the duration")
     tallies = []
     for number in range(seed, seed + runs):
         random = Random(number)  # noqa: S311  # a simulation, not a secret

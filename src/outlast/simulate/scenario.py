@@ -1,10 +1,9 @@
 """What is simulated: how work arrives, how the other side behaves over time, and what protects it."""
 
 import dataclasses
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from outlast.decide.backoff import is_number, short_repr
@@ -50,10 +49,6 @@ def _count(value: object) -> int | None:
     return value if type(value) is int and 1 <= value <= MAX_COUNT else None
 
 
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
 def _category(value: object) -> Category | None:
     return Category(value) if isinstance(value, str) and value in set(Category) else None
 
@@ -63,7 +58,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "rate": (parse_rate, RATE_FORMAT),
     "share": (_share, "give a share from 0 to 1, or a percentage such as 30%"),
     "count": (_count, f"give a whole number from 1 to {MAX_COUNT}"),
-    "flag": (_flag, "give true or false"),
+    "flag": (lambda value: value if isinstance(value, bool) else None, "give true or false"),
     "category": (_category, f"choose one of: {', '.join(Category)}"),
     "arrivals": (lambda value: value if value in ARRIVALS else None, f"choose one of: {', '.join(ARRIVALS)}"),
     "place": (lambda value: Place(value) if value in PLACES else None, f"choose one of: {', '.join(PLACES)}"),
@@ -210,7 +205,9 @@ class Scenario:
         for name, kind in _TABLES.items():
             value = getattr(self, name)
             if not isinstance(value, kind) and (value is not None or name == "other_side"):
-                raise ConfigError(f"{name} is {short_repr(value)}; give a table: [{name}], or a {kind.__name__}")
+                raise ConfigError(
+                    f"{name} is {short_repr(value)}; give a table: [{name}], or a value of the class {kind.__name__}"
+                )
         if self.budget is not None and self.place is Place.TASK:
             raise ConfigError(
                 "budget is for calls; workers do not use it. Give place = 'call', or limit with retries=… for tasks"
@@ -239,29 +236,12 @@ class Scenario:
                 raise ConfigError(f"phases is {short_repr(phases)}; give a list of tables: [[other_side.phases]]")
             built = tuple(each if isinstance(each, Phase) else _build(Phase, each, "phases") for each in phases)
             given["other_side"] = _build(OtherSide, {**side, "phases": built}, "other_side")
-        for name, kind in (("breaker", BreakerSettings), ("budget", Budget)):
+        for name, kind in (("breaker", BreakerSettings), ("budget", Budget), ("limit", partial(check_limit, RESOURCE))):
             table = _table(given, name)
             if table is not None:
                 given[name] = _build(kind, table, name)
-        limit = _table(given, "limit")
-        if limit is not None:
-            given["limit"] = _build(lambda **settings: check_limit(RESOURCE, **settings), limit, "limit")
         scenario: Scenario = _build(cls, given, "")
         return scenario
-
-
-def read_toml(path: "str | Path") -> dict[str, Any]:
-    """Return the tables of a TOML file.
-
-    Raises:
-        ConfigError: If it cannot be read.
-    """
-    try:
-        return tomllib.loads(Path(path).read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: {error}") from error
 
 
 def _table(settings: Mapping[str, Any], name: str) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from outlast.decide.source_health import SourceState
 from outlast.ports.read_rows import Change, FlowEvent, FlowPoint, Pulse
-from outlast.ports.rows import Note, Status
+from outlast.ports.rows import Kind, Note, Settlement, Status
 
 T = TypeVar("T")
 
@@ -34,6 +34,20 @@ class FlowKey(NamedTuple):
     task_type: str = ""
     category: str = ""
     fingerprint: str = ""
+
+
+EVENTS = {
+    Kind.RETRY: FlowEvent.RETRIED,
+    Kind.FAIL: FlowEvent.FAILED,
+    Kind.DEFER: FlowEvent.DEFERRED,
+    Kind.CRASH: FlowEvent.LOST,
+}
+"""The events of settlements of failed attempts."""
+
+
+def failure_event(settlement: Settlement) -> FlowEvent:
+    """Return the event of a settlement of a failed attempt: one with a reason leaves a dead letter."""
+    return EVENTS[settlement.kind] if settlement.reason is None else FlowEvent.FAILED
 
 
 class CounterDelta:
@@ -66,6 +80,32 @@ class CounterDelta:
     def dead_letters(self, event: FlowEvent, task_type: str, category: str, fingerprint: str, count: int = 1) -> None:
         """Count dead letters that were replayed or discarded."""
         self.counts[FlowKey(event, task_type, category, fingerprint)] += count
+
+
+_HOUR, _DAY = 3600, 86400
+_FINE_AGE = 2 * _HOUR + 1200  # the pulse reads two hours in steps of ten seconds
+BREAKER_RETENTION = _DAY
+"""Seconds for which breaker states of processes that report nothing are kept."""
+
+
+class Rollup(NamedTuple):
+    """Rows of a span that are older than `age` move to another span, or are deleted in its steps. In seconds."""
+
+    flow: str
+    span: int
+    age: int
+    into: int
+    keep: bool
+
+
+ROLLUPS = (
+    Rollup("flow", 0, 10, 10, keep=True),
+    Rollup("flow", 10, _FINE_AGE, 600, keep=True),
+    Rollup("flow", 600, 8 * _DAY, _DAY, keep=True),
+    Rollup("flow", _DAY, 90 * _DAY, _DAY, keep=False),  # the all-time totals already contain it
+    Rollup("failure_flow", 10, _FINE_AGE, 600, keep=True),
+    Rollup("failure_flow", 600, 8 * _DAY, 600, keep=False),
+)
 
 
 def event_totals(rows: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -78,17 +78,15 @@ def limit_row(limit: ResourceLimit, state: LimitState, running: int | None, now:
     )
 
 
-def replaces_result(new: TargetStatus, known: TargetStatus) -> bool:
-    """Return whether a result replaces the known one: the last result wins, but only a success replaces a success."""
-    return new is TargetStatus.SUCCESS or known is not TargetStatus.SUCCESS
-
-
 def latest_results(targets: Iterable[TargetDone]) -> list[TargetDone]:
-    """Return the effective result of each target, ordered by id so that neighbouring rows are written together."""
+    """Return the effective result of each target, ordered by id so that neighbouring rows are written together.
+
+    The last result wins, but only a success replaces a success.
+    """
     latest: dict[str, TargetDone] = {}
     for each in targets:
         known = latest.get(each.source_id)
-        if known is None or replaces_result(each.status, known.status):
+        if known is None or each.status is TargetStatus.SUCCESS or known.status is not TargetStatus.SUCCESS:
             latest[each.source_id] = each
     return [latest[source_id] for source_id in sorted(latest)]
 

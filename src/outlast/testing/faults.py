@@ -161,11 +161,6 @@ def find_patch_target(place: str) -> PatchTarget:
     return PatchTarget(found, partial(_set_attribute, owner, name, kind=kind))
 
 
-def mark_inactive(wrapper: Callable[..., Any]) -> None:
-    """Mark a wrapper as inactive, because other patches may still hold it."""
-    setattr(wrapper, _INACTIVE_MARK, True)
-
-
 def _find_owner(place: str) -> tuple[Any, str]:
     """Return the module, class or object that has the last name as an attribute."""
     names = place.split(".")
@@ -424,7 +419,7 @@ class Faults:
             target = find_patch_target(place)
             wrapper = with_call_hook(target.function, lambda: self._raise_if_due(place))
             undo = target.put(wrapper)
-            self._undo.callback(mark_inactive, wrapper)
+            self._undo.callback(setattr, wrapper, _INACTIVE_MARK, True)  # noqa: FBT003  # other patches may still hold it
             self._undo.callback(undo)
         elif not self._listening:
             self._undo.callback(points.add_listener(self._pass))

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from outlast.classify.safe_access import contained
@@ -20,7 +21,7 @@ from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError, InvalidParametersError, PayloadError, ResourceNotFoundError
 from outlast.jobs.etl.raw import RawStore, raw_key
-from outlast.jobs.etl.staging import StagingRepo, StagingRow, StagingTransaction, utc_now
+from outlast.jobs.etl.staging import StagingRepo, StagingRow, utc_now
 from outlast.jobs.target_feed import id_text
 from outlast.run.logs import CONTEXT_LOG_KEYS
 from outlast.run.retry import check_policy, is_coroutine_function, wrap
@@ -261,7 +262,7 @@ class Etl:
         self._get = self._with_retries("get", raw.get, steps)
         self._known = self._with_retries("known", self._look_up, steps)
         self._write = self._with_retries("write", self._write_and_apply, steps)
-        self._write_again = self._with_retries("write", self._apply_stored, steps)
+        self._write_again = self._with_retries("write", partial(self._write_and_apply, stored=True), steps)
 
     def load(self, source_id: str | int, context: Any = None, *, dry_run: bool | None = None) -> Loaded:
         """Fetch a record, and store and apply it if it has changed.
@@ -354,24 +355,20 @@ class Etl:
             return True, None
         return False, self.staging.get(*key)
 
-    def _write_and_apply(self, row: StagingRow, record: Any) -> bool:
-        """Write and apply a version in one transaction; return False if a later fetch is stored."""
-        return self._apply_in_transaction(row, record, lambda transaction: transaction.upsert(row))
+    def _write_and_apply(self, row: StagingRow, record: Any, *, stored: bool = False) -> bool:
+        """Apply a version in one transaction; return False if another version has replaced it.
 
-    def _apply_stored(self, row: StagingRow, record: Any) -> bool:
-        """Apply a stored version; return False if another version has replaced it, or it was applied meanwhile."""
-
-        def is_current(transaction: StagingTransaction) -> bool:
-            current = transaction.get(self.source, self.entity, row.source_id)
-            return current is not None and current.hash == row.hash and not current.is_applied(self.apply_version)
-
-        return self._apply_in_transaction(row, record, is_current)
-
-    def _apply_in_transaction(
-        self, row: StagingRow, record: Any, is_current: Callable[[StagingTransaction], bool]
-    ) -> bool:
+        Args:
+            row: The version.
+            record: The normalized record.
+            stored: Whether the version is stored already. Then it is not applied twice.
+        """
         with self.staging.transaction() as transaction:
-            if not is_current(transaction):
+            if stored:
+                current = transaction.get(self.source, self.entity, row.source_id)
+                if current is None or current.hash != row.hash or current.is_applied(self.apply_version):
+                    return False
+            elif not transaction.upsert(row):
                 return False
             self._apply(transaction.connection, record)
             transaction.mark_applied(row, self.apply_version)

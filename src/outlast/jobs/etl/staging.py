@@ -1,5 +1,7 @@
 """The ledger of an ETL: the stored and the applied version of each record; and its implementation for SQLite."""
 
+# ruff: noqa: A002  # hash is the name of a column
+
 import os
 import re
 import sqlite3
@@ -143,13 +145,7 @@ class StagingRepo(Protocol):
         """Create the table if it does not exist."""
 
     def exists_hash(
-        self,
-        source: str,
-        entity: str,
-        source_id: str,
-        hash: str,  # noqa: A002  # the name of the column
-        *,
-        apply_version: int | None = None,
+        self, source: str, entity: str, source_id: str, hash: str, *, apply_version: int | None = None
     ) -> bool:
         """Return whether this version of a record is stored and applied, so that there is nothing to do.
 
@@ -208,13 +204,7 @@ class StagingTable(ABC):
         """Return the rows of a named query; it leaves no transaction open."""
 
     def exists_hash(
-        self,
-        source: str,
-        entity: str,
-        source_id: str,
-        hash: str,  # noqa: A002  # the name of the column
-        *,
-        apply_version: int | None = None,
+        self, source: str, entity: str, source_id: str, hash: str, *, apply_version: int | None = None
     ) -> bool:
         """Return whether this version of a record is stored and applied."""
         values = {**record_key(source, entity, source_id), "hash": hash, "apply_version": apply_version}

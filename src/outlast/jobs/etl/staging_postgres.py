@@ -42,9 +42,8 @@ class PostgresTransaction:
 
     def mark_applied(self, row: StagingRow, apply_version: int) -> None:
         """Record that this version of a record was applied."""
-        if (
-            self.connection.info.transaction_status == TransactionStatus.IDLE
-        ):  # else it would be marked although apply may be lost
+        # It would be marked although apply may be lost.
+        if self.connection.info.transaction_status == TransactionStatus.IDLE:
             raise ConfigError(_ENDED_INSIDE)
         values = {**row._asdict(), "applied_at": utc_now(), "apply_version": apply_version}
         self._cursor.execute(self._sql["mark_applied"], values)

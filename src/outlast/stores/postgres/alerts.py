@@ -1,14 +1,11 @@
 """The outbox of alerts in PostgreSQL. A lock per key orders the decisions about its alerts."""
 
-import json
 from collections.abc import Sequence
 
 from outlast.decide.decision import next_alert_kind
 from outlast.ports.source_rows import Alert, NewAlert
-from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase
+from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, dumps
 from outlast.stores.shared_methods import SharedAlerts
-
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class PostgresAlerts(SharedAlerts):
@@ -48,4 +45,4 @@ def raise_alerts_in(cursor: PostgresCursor, alerts: Sequence[NewAlert]) -> list[
         if kind is not None:
             last_states[each.key] = each.state
             news.append(each._asdict() | {"kind": kind})
-    return cursor.select(Alert, "add_alerts", {"alerts": _dumps(news)}) if news else []
+    return cursor.select(Alert, "add_alerts", {"alerts": dumps(news)}) if news else []

@@ -4,6 +4,7 @@ Connections are in autocommit mode; several statements need an explicit transact
 """
 
 import atexit
+import json
 import logging
 import math
 import os
@@ -38,6 +39,7 @@ def in_utc(time: datetime) -> datetime:
 
 
 read_row = RowReader(in_utc)
+dumps = json.JSONEncoder(separators=(",", ":"), default=datetime.isoformat).encode
 _ALWAYS_PREPARED = frozenset({"settle_and_claim", "add_plain_task", "add_task_without_notify"})
 _NEVER_PREPARED = (
     "add_due_sources",

@@ -1,6 +1,5 @@
 """Queues, cooldowns, periodic tasks, limits and breakers in PostgreSQL."""
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
@@ -9,12 +8,11 @@ from outlast.decide.limits import FIRST_MEAN, LimitState, ResourceLimit, retry_p
 from outlast.ports.read_rows import BreakerOrder
 from outlast.ports.rows import Enqueued, NewTask
 from outlast.ports.store import LimitRequest
-from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, in_utc
+from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, dumps, in_utc
 from outlast.stores.postgres.tasks import add_tasks
 from outlast.stores.rules import COOLDOWN_TAIL, admit_requests
 from outlast.stores.shared_methods import SharedFlowControl
 
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
 _LOCK_TIMEOUT = "2s"  # to wait for locked rows; the worker does nothing else meanwhile
 _IDLE_TIMEOUT = "10s"  # for the lock holder: its process may be stopped or its machine gone
 T = TypeVar("T")
@@ -111,4 +109,4 @@ def _save_limits(
 ) -> None:
     rows = [each._asdict() | known[each.resource]._asdict() for each in limits]
     records = [{"task_id": task_id, "epoch": epoch, "resource": resource} for task_id, epoch, resource in slots]
-    cursor.change("save_limits", {"limits": _dumps(rows), "slots": _dumps(records)})
+    cursor.change("save_limits", {"limits": dumps(rows), "slots": dumps(records)})

@@ -5,17 +5,16 @@ which may use another session for each transaction, the lock belongs to a transa
 runs.
 """
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from outlast.forks import after_fork
-from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.job_rows import REMAINING, JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
 from outlast.ports.source_rows import NewAlert
 from outlast.stores.postgres.alerts import raise_alerts_in
-from outlast.stores.postgres.connection import Connection, PostgresDatabase
+from outlast.stores.postgres.connection import Connection, PostgresDatabase, dumps
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.rules import latest_results
 from outlast.stores.shared_methods import SharedJobs
@@ -118,9 +117,7 @@ def _lock_in_transaction(connection: Connection, key: int, name: str) -> bool:
     return False
 
 
-_REMAINING_STATUSES = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
 _BATCH = 2000
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class PostgresJobs(SharedJobs):
@@ -145,7 +142,7 @@ class PostgresJobs(SharedJobs):
         self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any], alerts: Sequence[NewAlert] = ()
     ) -> None:
         """End a run, and raise alerts about it."""
-        values = {"id": run_id, "state": str(state), "exit_code": exit_code, "summary": _dumps(summary)}
+        values = {"id": run_id, "state": str(state), "exit_code": exit_code, "summary": dumps(summary)}
         with self.db.transaction() as cursor:
             cursor.change("end_run", values | {"total": summary.get("total_targets", 0)})
             raise_alerts_in(cursor, alerts)
@@ -156,7 +153,7 @@ class PostgresJobs(SharedJobs):
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
         """Save results of targets, in one statement."""
-        records = _dumps([_target_record(each) for each in latest_results(targets)])
+        records = dumps([_target_record(each) for each in latest_results(targets)])
         return int(self.db.value("add_targets", {"run_id": run_id, "targets": records}))
 
     def targets(
@@ -169,7 +166,7 @@ class PostgresJobs(SharedJobs):
     ) -> list[TargetRow]:
         """Return targets of a run, ordered by id."""
         wanted = statuses or tuple(TargetStatus)
-        name = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(wanted) else "list_targets"
+        name = "list_unfinished_targets" if REMAINING.issuperset(wanted) else "list_targets"
         values = {"run_id": run_id, "statuses": [str(each) for each in wanted], "after": after, "limit": limit}
         return self.db.select(TargetRow, name, values)
 

@@ -93,7 +93,6 @@ _LIVE_STATEMENTS = {
     Status.PARKED: "list_parked_tasks",
 }
 _read_task_line = partial(read_row, TaskLine)
-_MAX_COUNT = 2**63 - 1
 _MAX_TIME_US = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 
 
@@ -138,7 +137,7 @@ class PostgresReads(SharedReads):
         """Return a page of failure groups."""
         name, value = "list_failure_groups_by_last_seen", _MAX_TIME_US
         if filters.largest:
-            name, value = "list_failure_groups_by_size", _MAX_COUNT
+            name, value = "list_failure_groups_by_size", _MAX_ID
         elif filters.category is not None:
             name = "list_failure_groups_by_category"
         elif filters.task_type is not None:

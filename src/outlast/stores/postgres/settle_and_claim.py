@@ -1,26 +1,17 @@
 """Settles, starts and claims tasks for a PostgreSQL worker: in one statement if possible, always in one transaction."""
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from outlast.errors import LeaseLostError
-from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Claim, Claimed, Kind, SettleAndClaim, SettleAndClaimResult, Settlement
-from outlast.stores.counters import NO_NOTE, CounterDelta
-from outlast.stores.postgres.connection import PostgresCursor
+from outlast.stores.counters import EVENTS, NO_NOTE, CounterDelta, failure_event
+from outlast.stores.postgres.connection import PostgresCursor, dumps
 from outlast.stores.shared_methods import Statements
 
 _MAX_CLAIM = 1000
 """Tasks that one statement claims at most; the statement settle_and_claim in claim.sql has the same number."""
 _NO_CLAIM = Claim((), 0, 0)
-_EVENT_BY_KIND = {
-    Kind.RETRY: FlowEvent.RETRIED,
-    Kind.FAIL: FlowEvent.FAILED,
-    Kind.DEFER: FlowEvent.DEFERRED,
-    Kind.CRASH: FlowEvent.LOST,
-}
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def settle_and_claim(cursor: PostgresCursor, request: SettleAndClaim) -> tuple[SettleAndClaimResult, bool]:
@@ -86,12 +77,11 @@ def settle(cursor: PostgresCursor, settlements: Sequence[Settlement]) -> list[in
     for kind in Kind:
         by_id = {each.task_id: each for each in settlements if each.kind is kind}
         if by_id:
-            values = {"settlements": _dumps([_settlement_record(each) for each in by_id.values()])}
+            values = {"settlements": dumps([_settlement_record(each) for each in by_id.values()])}
             for number, task_type in cursor.fetch(f"settle_{kind}", values):
                 changed.add(number)
-                if kind in _EVENT_BY_KIND:
-                    is_dead = by_id[number].reason is not None
-                    delta.failure(FlowEvent.FAILED if is_dead else _EVENT_BY_KIND[kind], task_type, by_id[number].note)
+                if kind in EVENTS:
+                    delta.failure(failure_event(by_id[number]), task_type, by_id[number].note)
     if delta.counts:
         count_failures(cursor, delta)
     left = [(each.task_id, each.epoch) for each in settlements if each.task_id not in changed]
@@ -104,7 +94,7 @@ def count_failures(db: Statements, delta: CounterDelta) -> None:
     groups = [
         {"task_type": name} | note._replace(failure="", traceback="")._asdict() for name, note in delta.groups.values()
     ]
-    db.change("record_failures", {"counts": _dumps(counts), "groups": _dumps(groups)})
+    db.change("record_failures", {"counts": dumps(counts), "groups": dumps(groups)})
 
 
 def _settlement_record(settlement: Settlement) -> dict[str, Any]:

@@ -19,12 +19,10 @@ from outlast.ports.source_rows import (
     Transition,
 )
 from outlast.stores.postgres.alerts import raise_alerts_in
-from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, in_utc, read_row
+from outlast.stores.postgres.connection import PostgresCursor, PostgresDatabase, dumps, in_utc, read_row
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.rules import CYCLES_KEPT, POLLS_KEPT
 from outlast.stores.shared_methods import SharedSources, source_columns
-
-_dumps = json.JSONEncoder(separators=(",", ":"), default=datetime.isoformat).encode
 
 
 class PostgresSources(SharedSources):
@@ -37,7 +35,7 @@ class PostgresSources(SharedSources):
 
     def add_sources(self, sources: Sequence[NewSource]) -> list[SourceAdded]:
         """Add sources, due now; known ones do not change."""
-        values = {"sources": _dumps([each._asdict() for each in sources])}
+        values = {"sources": dumps([each._asdict() for each in sources])}
         while True:
             with self.db.transaction() as cursor:
                 new = {row[0] for row in cursor.fetch("add_sources", values)}
@@ -132,7 +130,7 @@ def write_changes(
         query: Name of the statement that updates the columns.
     """
     if changes:
-        cursor.change(query, {"sources": _dumps([_source_record(each.source) for each in changes])})
+        cursor.change(query, {"sources": dumps([_source_record(each.source) for each in changes])})
         add_polls(cursor, [each.poll for each in changes if each.poll is not None])
     return [each.transition for each in changes if each.transition is not None]
 
@@ -141,7 +139,7 @@ def add_polls(cursor: PostgresCursor, polls: Iterable[Poll]) -> None:
     """Add history entries of sources that the caller has locked."""
     records = [each._asdict() for each in polls]
     if records:
-        cursor.change("add_polls", {"polls": _dumps(records), "kept": POLLS_KEPT})
+        cursor.change("add_polls", {"polls": dumps(records), "kept": POLLS_KEPT})
 
 
 def _source_record(source: Source) -> dict[str, Any]:

@@ -2,10 +2,17 @@
 
 import sqlite3
 from sqlite3 import Connection
-from typing import NamedTuple
 
 from outlast.ports.read_rows import FlowEvent
-from outlast.stores.counters import CounterDelta, count_errors, missing_events, read_audit
+from outlast.stores.counters import (
+    BREAKER_RETENTION,
+    ROLLUPS,
+    CounterDelta,
+    Rollup,
+    count_errors,
+    missing_events,
+    read_audit,
+)
 from outlast.stores.sqlite.connection import SQL, SqliteDatabase, execute, now_ms
 
 
@@ -32,28 +39,7 @@ def count_new_tasks(connection: Connection, up_to: int) -> None:
 
 _BATCH = 1000
 _TASK_BATCH = 10_000  # tasks that are counted in one transaction
-_SECOND, _HOUR, _DAY = 1000, 3_600_000, 86_400_000
-_BREAKER_RETENTION_MS = _DAY  # for breaker states of processes that report nothing
-
-
-class _SqliteRollup(NamedTuple):
-    """Rows of a span in seconds that are older than `age` milliseconds move to another span; None deletes them."""
-
-    table: str
-    span: int
-    age: int
-    into: int | None
-
-
-_FINE_AGE = 2 * _HOUR + 20 * 60 * _SECOND  # the pulse reads two hours in steps of ten seconds
-_ROLLUPS = (
-    _SqliteRollup("task_flow", 0, 10 * _SECOND, 10),
-    _SqliteRollup("task_flow", 10, _FINE_AGE, 600),
-    _SqliteRollup("task_flow", 600, 8 * _DAY, 86400),
-    _SqliteRollup("task_flow", 86400, 90 * _DAY, None),  # the all-time totals already contain it
-    _SqliteRollup("failure_flow", 10, _FINE_AGE, 600),
-    _SqliteRollup("failure_flow", 600, 8 * _DAY, None),
-)
+_SECOND = 1000  # milliseconds
 
 
 class SqliteCounters:
@@ -66,15 +52,15 @@ class SqliteCounters:
         now = now_ms()
         while self.db.read(_last_new_task) is not None:
             self.db.write(_count_task_batch)
-        moved = sum(self._roll(step, now) for step in _ROLLUPS)
-        values = {"before": now - _BREAKER_RETENTION_MS}
+        moved = sum(self._roll(step, now) for step in ROLLUPS)
+        values = {"before": now - BREAKER_RETENTION * _SECOND}
         if self.db.value("has_stale_breakers", values):
             self.db.change("prune_breakers", values)
         return moved
 
-    def _roll(self, step: _SqliteRollup, now: int) -> int:
-        length = (step.into or step.span) * _SECOND
-        before = (now - step.age) // length * length if step.span else now - step.age + 1
+    def _roll(self, step: Rollup, now: int) -> int:
+        length, since = step.into * _SECOND, now - step.age * _SECOND
+        before = since // length * length if step.span else since + 1
         moved = 0
         while self.db.read(lambda connection: _batch_bound(connection, step, before)) is not None:
             moved += self.db.write(lambda connection: _roll_batch(connection, step, before))
@@ -97,14 +83,13 @@ def _count_task_batch(connection: Connection) -> None:
         count_new_tasks(connection, last)
 
 
-def _batch_bound(connection: Connection, step: _SqliteRollup, before: int) -> int | None:
-    name = "rollup_bound" if step.table == "task_flow" else "rollup_failure_bound"
+def _batch_bound(connection: Connection, step: Rollup, before: int) -> int | None:
     values = {"span": step.span, "before": before, "batch": _BATCH}
-    bound: int | None = execute(connection, name, values).fetchone()[0]
+    bound: int | None = execute(connection, f"bound_of_{step.flow}", values).fetchone()[0]
     return bound
 
 
-def _roll_batch(connection: Connection, step: _SqliteRollup, before: int) -> int:
+def _roll_batch(connection: Connection, step: Rollup, before: int) -> int:
     """Move a batch; return the number of rows. Another process may have moved it already."""
     values = {"span": step.span, "into": step.into, "bound": _batch_bound(connection, step, before)}
     if values["bound"] is None:
@@ -112,10 +97,9 @@ def _roll_batch(connection: Connection, step: _SqliteRollup, before: int) -> int
     if step.span == 0:
         for name in ("rollup_totals", "rollup_groups", "rollup_failures"):
             execute(connection, name, {"bound": values["bound"]})
-    if step.into is not None:
-        execute(connection, "rollup_flow" if step.table == "task_flow" else "rollup_failure_flow", values)
-    name = "delete_flow" if step.table == "task_flow" else "delete_failure_flow"
-    return execute(connection, name, values).rowcount
+    if step.keep:
+        execute(connection, f"rollup_{step.flow}", values)
+    return execute(connection, f"delete_{step.flow}", values).rowcount
 
 
 def _repair(connection: Connection, now: int) -> dict[str, int]:

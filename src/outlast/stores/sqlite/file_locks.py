@@ -162,30 +162,16 @@ def hold_worker_lock(path: Path) -> IO[bytes]:
     """
     make_folder(path.parent)
     file = open(path, "ab", opener=private_opener)  # noqa: SIM115  # the caller closes it
-    try:
-        _lock_or_raise(file)
-    except OSError:
+    if not _try_lock(file.fileno()):
         file.close()
-        raise
+        raise BlockingIOError(f"{path} is already locked")
     return file
 
 
 def is_worker_lock_free(path: Path) -> bool:
     """Return whether the file exists and nobody holds its lock, which means that its worker is dead."""
     try:
-        file = path.open("r+b")
+        with path.open("r+b") as file:
+            return _try_lock(file.fileno())
     except OSError:
         return False
-    with file:
-        try:
-            _lock_or_raise(file)
-        except OSError:
-            return False
-        return True
-
-
-def _lock_or_raise(file: IO[bytes]) -> None:
-    if sys.platform == "win32":
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

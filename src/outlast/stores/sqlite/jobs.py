@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.job_rows import REMAINING, JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
 from outlast.ports.source_rows import NewAlert
 from outlast.stores.rules import latest_results
 from outlast.stores.shared_methods import SharedJobs
@@ -13,7 +13,6 @@ from outlast.stores.sqlite.alerts import raise_alerts
 from outlast.stores.sqlite.connection import SQL, SqliteDatabase, bind, execute, milliseconds, ms_ago, now_ms
 from outlast.stores.sqlite.file_locks import FileLock, lock_file, lock_holder
 
-_REMAINING_STATUSES = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
 _BATCH = 2000
 
 
@@ -76,7 +75,7 @@ class SqliteJobs(SharedJobs):
         limit: int | None = None,
     ) -> list[TargetRow]:
         """Return targets of a run, ordered by id."""
-        name = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(statuses) else "list_targets_by_status"
+        name = "list_unfinished_targets" if REMAINING.issuperset(statuses) else "list_targets_by_status"
         most = -1 if limit is None else limit
         values = {"run_id": run_id, "statuses": list(statuses), "after": after, "limit": most}
         return self.db.select(TargetRow, name if statuses else "list_targets", values)

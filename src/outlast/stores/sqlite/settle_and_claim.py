@@ -7,11 +7,11 @@ from typing import Any
 from outlast.errors import LeaseLostError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Claim, Claimed, Kind, SettleAndClaim, SettleAndClaimResult, Settlement
-from outlast.stores.counters import NO_NOTE, CounterDelta
-from outlast.stores.sqlite.connection import execute, milliseconds
+from outlast.stores.counters import NO_NOTE, CounterDelta, failure_event
+from outlast.stores.sqlite.connection import dumps, execute, milliseconds
 from outlast.stores.sqlite.counters import write_delta, write_event
 
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_ATTEMPT_OUTCOMES = {Kind.RETRY: "retry", Kind.FAIL: "fail", Kind.CRASH: "lost"}
 
 
 def settle_and_claim(connection: Connection, request: SettleAndClaim, now: int) -> SettleAndClaimResult:
@@ -54,116 +54,53 @@ def _change_held(connection: Connection, name: str, tasks: list[tuple[int, int]]
     for number, epoch in tasks:
         by_epoch.setdefault(epoch, []).append(number)
     return sum(
-        execute(connection, name, {"ids": _dumps(numbers), "epoch": epoch, "now": now}).rowcount
+        execute(connection, name, {"ids": dumps(numbers), "epoch": epoch, "now": now}).rowcount
         for epoch, numbers in by_epoch.items()
     )
 
 
 def _refused_ids(connection: Connection, tasks: list[tuple[int, int]]) -> list[int]:
     """Return the tasks that another worker holds by now."""
-    return [row[0] for row in execute(connection, "lost_claims", {"done": _dumps(tasks)})]
+    return [row[0] for row in execute(connection, "lost_claims", {"done": dumps(tasks)})]
 
 
-def settle(  # noqa: C901  # one case for each kind
-    connection: Connection, settlement: Settlement, now: int, delta: CounterDelta
-) -> bool:
+def settle(connection: Connection, settlement: Settlement, now: int, delta: CounterDelta) -> bool:
     """Write the outcome of one task, without the counters; return whether the task still had its epoch."""
+    kind, given = settlement.kind, settlement.note
+    note = given or NO_NOTE
     values = {
         "id": settlement.task_id,
         "epoch": settlement.epoch,
         "now": now,
         "delay": milliseconds(settlement.delay),
-        "error": settlement.note.error_message if settlement.note else None,
+        "error": None if given is None and kind in {Kind.RETRY, Kind.DEFER} else note.error_message,
+        "spent": int(given is not None),
         "suspect": int(settlement.suspect),
+        "reason": settlement.reason,
     }
-    match settlement.kind:
-        case Kind.RETRY:
-            row = execute(connection, "settle_retry", values).fetchone()
-            if row is None:
-                return False
-            delta.failure(FlowEvent.RETRIED, row[3], settlement.note)
-            if settlement.note is not None:
-                _write_attempt(connection, settlement, row, now, "retry")
-            return True
-        case Kind.FAIL:
-            return _settle_failed(connection, settlement, now, delta)
-        case Kind.DONE:
-            one = {"ids": _dumps([settlement.task_id]), "epoch": settlement.epoch, "now": now}
-            changed = execute(connection, "settle_done", one).rowcount == 1
-            delta.add(FlowEvent.DONE, int(changed))
-            if changed and settlement.result is not None:
-                kept = {"result": settlement.result, "keep": round(settlement.keep * 1000)}
-                execute(connection, "save_result", {"id": settlement.task_id, "now": now, **kept})
-            return changed
-        case Kind.DEFER:
-            row = execute(connection, "settle_defer", values).fetchone()
-            if row is not None:
-                delta.failure(FlowEvent.DEFERRED, row[0], settlement.note)
-            return row is not None
-        case Kind.CRASH:
-            return _settle_crash(connection, settlement, now, delta)
-        case Kind.RELEASE | Kind.PARK:
-            return execute(connection, f"settle_{settlement.kind}", values).rowcount == 1
-
-
-def _settle_failed(connection: Connection, settlement: Settlement, now: int, delta: CounterDelta) -> bool:
-    """Turn a task into a dead letter; return whether it still had its epoch."""
-    note = settlement.note or NO_NOTE
-    values = {
-        "id": settlement.task_id,
-        "epoch": settlement.epoch,
-        "now": now,
-        "error": note.error_message,
-        "spent": int(settlement.note is not None),
-    }
-    row = execute(connection, "settle_fail", values).fetchone()
+    if kind is Kind.DONE:
+        changed = execute(connection, "settle_done", values | {"ids": dumps([settlement.task_id])}).rowcount == 1
+        delta.add(FlowEvent.DONE, int(changed))
+        if changed and settlement.result is not None:
+            kept = {"result": settlement.result, "keep": round(settlement.keep * 1000)}
+            execute(connection, "save_result", values | kept)
+        return changed
+    statement = execute(connection, f"settle_{kind}", values)
+    if kind in {Kind.RELEASE, Kind.PARK}:
+        return statement.rowcount == 1
+    row = statement.fetchone()
     if row is None:
         return False
-    delta.failure(FlowEvent.FAILED, row[3], settlement.note)
-    _write_attempt(connection, settlement, row, now, "fail")
-    execute(
-        connection,
-        "add_dead_letter",
-        {"id": settlement.task_id, "now": now, "reason": settlement.reason, **note._asdict()},
-    )
+    event = failure_event(settlement)
+    delta.failure(event, row[0], given)
+    if kind in _ATTEMPT_OUTCOMES and (given is not None or kind is not Kind.RETRY):
+        _, attempt, worker_id, started_at = row
+        history = {"task_id": settlement.task_id, "attempt": attempt, "worker_id": worker_id, "started_at": started_at}
+        history |= {"outcome": _ATTEMPT_OUTCOMES[kind], "delay": settlement.delay if kind is Kind.RETRY else None}
+        execute(connection, "add_attempt", history | {"now": now} | note._asdict())
+    if event is FlowEvent.FAILED:
+        execute(connection, "add_dead_letter", values | note._asdict())
     return True
-
-
-def _settle_crash(connection: Connection, settlement: Settlement, now: int, delta: CounterDelta) -> bool:
-    """Count a crash like the rescue from a dead worker does; return whether the task still had its epoch."""
-    note, reason = settlement.note or NO_NOTE, settlement.reason
-    values = {"id": settlement.task_id, "epoch": settlement.epoch, "now": now, "error": note.error_message}
-    more = {"reason": reason, "delay": milliseconds(settlement.delay)}
-    row = execute(connection, "settle_crash", values | more).fetchone()
-    if row is None:
-        return False
-    delta.failure(FlowEvent.LOST if reason is None else FlowEvent.FAILED, row[3], settlement.note)
-    _write_attempt(connection, settlement, row, now, "lost")
-    if reason is not None:
-        dead_letter = {"id": settlement.task_id, "now": now, "reason": reason}
-        execute(connection, "add_dead_letter", dead_letter | note._asdict())
-    return True
-
-
-def _write_attempt(
-    connection: Connection,
-    settlement: Settlement,
-    row: tuple[int, str | None, int | None, str],
-    now: int,
-    kind: str,
-) -> None:
-    """Add a failed attempt to a task's history."""
-    attempt, worker_id, started_at, _ = row
-    values = {
-        "task_id": settlement.task_id,
-        "attempt": attempt,
-        "outcome": kind,
-        "worker_id": worker_id,
-        "started_at": started_at,
-        "now": now,
-        "delay": settlement.delay if kind == "retry" else None,
-    }
-    execute(connection, "add_attempt", values | (settlement.note or NO_NOTE)._asdict())
 
 
 def _claim(connection: Connection, claim: Claim, worker_id: str, now: int, paused: str, cooling: int) -> list[Claimed]:
@@ -173,7 +110,7 @@ def _claim(connection: Connection, claim: Claim, worker_id: str, now: int, pause
         queues = tuple(queue for queue in queues if queue not in paused_queues)
     if cooling:  # rarely more than a few, because `start_cooldown` has deferred the others; the claim skips the rest
         execute(connection, "defer_cooling_tasks", {"now": now})
-    values = {"queues": _dumps(queues), "now": now, "limit": claim.limit}
+    values = {"queues": dumps(queues), "now": now, "limit": claim.limit}
     name = "claimable_suspects" if claim.suspect else "claimable_tasks"
     rows: list[Any] = json.loads(execute(connection, name, values).fetchone()[0])
     if not rows:
@@ -181,7 +118,7 @@ def _claim(connection: Connection, claim: Claim, worker_id: str, now: int, pause
     start = claim.start
     for query, part in (("claim_and_start", rows[:start]), ("claim_without_start", rows[start:])):
         if part:
-            ids = _dumps([row[0] for row in part])
+            ids = dumps([row[0] for row in part])
             values = {"ids": ids, "worker_id": worker_id, "now": now, "alone": int(claim.suspect)}
             execute(connection, query, values)
     return [

@@ -8,9 +8,8 @@ from markupsafe import Markup
 from outlast.decide.presets import PRESETS
 from outlast.errors import ConfigError
 from outlast.operations import NAME, Parameter
-from outlast.simulate.result import FIGURES, Simulation, simulate
+from outlast.simulate.result import FIGURES, simulate
 from outlast.simulate.scenario import ARRIVALS, PLACES, Phase, Scenario
-from outlast.units import span
 from outlast.web.routing import PageData, PageRequest, PageRoute
 
 MAX_EVENTS = 100_000
@@ -18,7 +17,6 @@ MAX_EVENTS = 100_000
 MAX_CHARS = 40
 """Longest text of a field."""
 _LOCK = Lock()
-_SECONDS = ("recovery", "p50", "p95", "p99")
 DEFAULTS = {
     "policy": "worker",
     "place": "task",
@@ -59,7 +57,7 @@ def _read_simulation(request: PageRequest) -> PageData:
         return data | {"problem": str(error)}
     finally:
         _LOCK.release()
-    figures = [{"name": name, "meaning": meaning, "value": _value(done, name)} for name, meaning in FIGURES.items()]
+    figures = [{"name": name, "meaning": meaning, "value": done.shown(name)} for name, meaning in FIGURES.items()]
     return data | {"figures": figures, "cut_off": done.cut_off, "_chart": Markup(done.svg(ink="currentColor"))}  # noqa: S704  # drawn from numbers, texts escaped
 
 
@@ -75,13 +73,6 @@ def _scenario(given: dict[str, str]) -> Scenario:
     if given["breaker"]:
         settings["breaker"] = {}
     return Scenario.from_settings({**settings, "other_side": side})
-
-
-def _value(done: Simulation, name: str) -> str | None:
-    found = done.figure(name)
-    if found is None:
-        return None
-    return span(found.median) if name in _SECONDS else found.text()
 
 
 _PARAMETERS = tuple(

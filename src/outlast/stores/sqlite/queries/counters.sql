@@ -75,7 +75,7 @@ SELECT event, sum(n) FROM task_flow WHERE span IN (-1, 0) GROUP BY event
 UNION ALL
 SELECT 'enqueued', count(*) FROM task_queue WHERE id > (SELECT up_to FROM counted_tasks)
 
--- name: rollup_bound
+-- name: bound_of_flow
 -- Where a batch ends: after a whole step at least, because rows of one step are moved together.
 SELECT max(at) FROM (SELECT at FROM task_flow WHERE span = :span AND at < :before ORDER BY at LIMIT :batch)
 
@@ -120,8 +120,8 @@ ON CONFLICT DO UPDATE SET n = n + excluded.n, seen = max(seen, excluded.seen)
 -- After the rows up to the bound were added to the next span, in the same transaction.
 DELETE FROM task_flow WHERE span = :span AND at <= :bound
 
--- name: rollup_failure_bound
--- The same as rollup_bound for the flow of failure groups.
+-- name: bound_of_failure_flow
+-- The same as bound_of_flow for the flow of failure groups.
 SELECT max(at) FROM (
     SELECT at FROM failure_flow INDEXED BY failure_flow_age WHERE span = :span AND at < :before ORDER BY at LIMIT :batch
 )

@@ -4,7 +4,7 @@ WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
 
 -- part: history_columns
 -- What the history and the counters need.
-RETURNING attempt, worker_id, started_at, task_type
+RETURNING task_type, attempt, worker_id, started_at
 
 -- part: undo_start
 -- The start of the attempt is not counted.
