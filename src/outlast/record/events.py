@@ -303,4 +303,8 @@ class CycleEnded(Event):
     outage: bool
 
 
-__all__ = tuple(sorted(name for name, each in vars().items() if isinstance(each, type) and each.__module__ == __name__))
+__all__ = tuple(
+    sorted(
+        name for name, each in vars().items() if isinstance(each, type) and issubclass(each, Event) and name[0] != "_"
+    )
+)
