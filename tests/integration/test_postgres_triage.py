@@ -17,7 +17,7 @@ from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Status, TaskFilter
 from outlast.ports.source_rows import NewAlert
 from outlast.ports.triage import NewReplay, ReplayState, ReplayStep
-from outlast.stores.postgres import dead_letters
+from outlast.stores import shared_methods
 from outlast.stores.postgres.connection import PostgresCursor
 from outlast.stores.postgres.settle_and_claim import settle
 from outlast.stores.postgres.store import PostgresStore
@@ -259,7 +259,7 @@ class TestKilled:
 
 PROGRAM = """
 import sys, time
-from outlast.stores.postgres import dead_letters
+from outlast.stores import shared_methods
 from outlast.stores.postgres.store import PostgresStore
 store = PostgresStore(sys.argv[1], schema="triage")
 queue = dead_letters._requeue
@@ -388,7 +388,7 @@ def test_the_oldest_is_found_behind_many_that_nobody_is_to_be_told_of(store, ser
     store.mark_group("snoozed", snooze=60)
     store.mark_group("taken on", acknowledged=True)
     for look in (100, 3):
-        monkeypatch.setattr(dead_letters, "_OLDEST_SCAN", look)
+        monkeypatch.setattr(shared_methods, "_OLDEST_SCAN", look)
         assert store.oldest_dead_letter() == pytest.approx(expected, abs=30)
     store.mark_group("open", acknowledged=True)
     assert store.oldest_dead_letter() is None
