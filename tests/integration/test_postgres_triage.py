@@ -18,6 +18,7 @@ from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Statu
 from outlast.ports.source_rows import NewAlert
 from outlast.ports.triage import NewReplay, ReplayState, ReplayStep
 from outlast.stores import shared_methods
+from outlast.stores.postgres import dead_letters
 from outlast.stores.postgres.connection import PostgresCursor
 from outlast.stores.postgres.settle_and_claim import settle
 from outlast.stores.postgres.store import PostgresStore
@@ -259,7 +260,7 @@ class TestKilled:
 
 PROGRAM = """
 import sys, time
-from outlast.stores import shared_methods
+from outlast.stores.postgres import dead_letters
 from outlast.stores.postgres.store import PostgresStore
 store = PostgresStore(sys.argv[1], schema="triage")
 queue = dead_letters._requeue
