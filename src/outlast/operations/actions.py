@@ -331,18 +331,20 @@ def order_breaker(state: str, app: "App", values: Values, _who: str | None) -> O
     order = app.store.order_breaker(resource, state, minutes * 60.0 if minutes else None)
     name, known = masked_text(resource), any(row.process for row in rows)
     how_long = f"for {_minutes_text(minutes)}" if minutes else "until it is closed by hand"
-    data, span_text = {"resource": name, "order": order.number, "known": known}, f" {how_long}" * (state == "open")
-    if known:
-        message = f"the breaker of {name} is {state} in all processes{span_text}; this takes up to two seconds"
-        return OperationResult(message, data)
-    if state == "open":
+    data, soon = {"resource": name, "order": order.number, "known": known}, "this takes up to two seconds"
+    if state == "open" and known:
+        message = f"the breaker of {name} is open in all processes {how_long}; {soon}"
+    elif state == "open":
         message = (
             f"no process has a breaker named {name} yet, so its tasks continue. The order is kept {how_long}, for a "
             "process that has one. To stop the tasks now, start a cooldown"
         )
-        return OperationResult(message, data)
-    message = f"no process has a breaker named {name}; if there was an order to open it, it is withdrawn"
-    return OperationResult(message, data, ok=bool(rows))
+    elif known:
+        message = f"the breaker of {name} is closed in all processes; {soon}"
+    else:
+        message = f"no process has a breaker named {name}; if there was an order to open it, it is withdrawn"
+        return OperationResult(message, data, ok=bool(rows))
+    return OperationResult(message, data)
 
 
 def _minutes_text(minutes: float) -> str:
