@@ -114,6 +114,7 @@ class Terminal:
             stderr=theirs,
             cwd=self.world.folder,
             env=kept | {"TERM": "xterm-256color", "COLUMNS": "100"} | environment,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # ignored in the background
         )
         os.close(theirs)
         return process, mine
