@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.cli.app_options import id_argument, json_option, list_options, option, with_app
-from outlast.cli.completion import queue_names
 from outlast.cli.formats import (
     DURATION,
     ROW_NUMBER,
@@ -197,7 +196,7 @@ def tasks() -> None:
     type=click.Choice([each.lower() for each in Status], case_sensitive=False),
     help="Only tasks with this status.",
 )
-@option("--queue", "NAME", "Only tasks of this queue.", shell_complete=queue_names)
+@option("--queue", "NAME", "Only tasks of this queue.")
 @option("--task", "NAME", "Only tasks with this name.")
 @option("--before", "ID", "Only tasks with smaller ids: the next page.", type=ROW_NUMBER)
 @list_options("Tasks", 50)
