@@ -11,16 +11,7 @@ from outlast.cli.app_options import flag, json_option, list_options, next_comman
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import relative_time
 from outlast.cli.logs import set_up_logs
-from outlast.cli.output import (
-    Cells,
-    JsonObject,
-    print_json,
-    print_list,
-    print_text,
-    printable_line,
-    row_data,
-    table,
-)
+from outlast.cli.output import Cells, JsonObject, print_json, print_list, print_text, printable_line, row_data, table
 from outlast.decide.decision import AlertKind
 from outlast.observe.messages import Message
 from outlast.queue.audit import write_audit

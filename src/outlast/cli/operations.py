@@ -12,14 +12,7 @@ from outlast.cli.completion import category_names
 from outlast.cli.errors import exit_failed, message_hint
 from outlast.cli.formats import ROW_NUMBER, ParsedType, relative_time
 from outlast.cli.logs import set_up_logs
-from outlast.cli.output import (
-    Cells,
-    print_json,
-    print_list,
-    print_text,
-    printable_line,
-    table,
-)
+from outlast.cli.output import Cells, print_json, print_list, print_text, printable_line, table
 from outlast.operations import FILTERS, FLAG, SOURCE, WHY, InvalidValueError, Parameter, filter_arguments, parse_values
 from outlast.operations.actions import OperationResult
 from outlast.operations.table import OPERATIONS, Operation, perform

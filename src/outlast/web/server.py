@@ -31,15 +31,11 @@ __all__ = ["PORT", "READ_VARIABLE", "VARIABLE", "Opening", "Server", "serve"]
 
 
 _REDIRECT_PAGE = """<!doctype html>
-<html lang="en">
-<head>
 <meta charset="utf-8">
 <meta name="referrer" content="no-referrer">
 <meta http-equiv="refresh" content="0; url={link}">
 <title>Outlast</title>
-</head>
-<body><p><a href="{link}">Open the dashboard</a></p></body>
-</html>
+<p><a href="{link}">Open the dashboard</a></p>
 """
 
 
