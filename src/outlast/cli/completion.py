@@ -4,7 +4,6 @@ A completion never fails, never waits and never runs the user's code: no store i
 """
 
 from collections.abc import Callable, Iterable
-from functools import wraps
 
 import click
 
@@ -19,7 +18,6 @@ Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 def _completer(names: Callable[[], Iterable[str]]) -> Completer:
     """Return a completion function for click; on any error it completes nothing."""
 
-    @wraps(names)
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # as click calls it
         try:
             return [name for name in names() if name.startswith(incomplete)]
@@ -29,22 +27,10 @@ def _completer(names: Callable[[], Iterable[str]]) -> Completer:
     return complete
 
 
-@_completer
-def category_names() -> Iterable[str]:
-    """Complete the categories of failures."""
-    return [str(category) for category in Category]
-
-
-@_completer
-def policy_names() -> Iterable[str]:
-    """Complete the names of policies."""
-    return dict.fromkeys([*configure().policies, "default", *PRESETS])
-
-
-@_completer
-def profile_names() -> Iterable[str]:
-    """Complete the profiles that come with Outlast."""
-    return PROFILES
+category_names = _completer(lambda: map(str, Category))
+policy_names = _completer(lambda: dict.fromkeys([*configure().policies, "default", *PRESETS]))
+profile_names = _completer(lambda: PROFILES)
+"""Complete categories of failures, names of policies, and the profiles that come with Outlast."""
 
 
 SHELLS = ("bash", "zsh", "fish")

@@ -105,9 +105,7 @@ def history_table(poll: "Poll") -> Cells:
         poll.attempts or None,
         poll.http_status,
         f"{poll.before} > {poll.after}" if poll.after is not None else None,
-        " ".join(
-            word for word in (f"[{poll.category}]" if poll.category else "", masked_texts(poll.error) or "") if word
-        ),
+        " ".join(filter(None, (poll.category and f"[{poll.category}]", masked_texts(poll.error)))),
     )
 
 
