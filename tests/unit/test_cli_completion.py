@@ -55,21 +55,12 @@ def test_commands_options_and_values(world):
     assert reasons == ["exhausted", "expired"]
 
 
-def test_queues_come_from_the_file_that_is_there_and_none_is_made(world):
-    lines = ["outlast queues pause .empty.", "outlast tasks list --queue m"]
-    assert ask(world, *lines) == [[], []]
+def test_no_store_is_read_and_none_is_made(world):
+    assert ask(world, "outlast queues pause .empty.", "outlast tasks list --queue m") == [[], []]
     assert list(world.folder.glob("*.db*")) == []
-
-    world.enqueue("mail", "to=me")
-    world.enqueue("flaky")
-    assert ask(world, *lines) == [["default", "mail"], ["mail"]]
-    assert ask(world, lines[0], OUTLAST_URL="sqlite:///nowhere.db") == [[]]
-    assert ask(world, "outlast queues pause --app jobs:app .empty.") == [[]]
-    assert not (world.folder / "nowhere.db").exists()
 
 
 def test_a_key_breaks_nothing(world):
-    (world.folder / "outlast.db").write_text("this is no database, and long enough to be read as one " * 10)
     (world.folder / "outlast.toml").write_text("[app\n")
 
     assert ask(world, "outlast queues pause .empty.", "outlast policy preview .empty.", "outlast job show .empty.") == [

@@ -91,7 +91,7 @@ def test_clocks(seconds, ok, said):
 
 @pytest.mark.parametrize(("ok", "sign"), [(True, "✓"), (False, "✗"), (None, "•")])
 def test_how_a_finding_is_printed(ok, sign):
-    assert finding_text(DoctorFinding("disk", ok, "all of it")) == f"{sign} disk         all of it"
-    first, second = finding_text(DoctorFinding("disk", ok, "all of it", "Do this.")).splitlines()
+    assert finding_text(DoctorFinding("disk", "all of it", ok=ok)) == f"{sign} disk         all of it"
+    first, second = finding_text(DoctorFinding("disk", "all of it", "Do this.", ok)).splitlines()
     assert first.startswith(sign)
     assert second.index("Do") == first.index("all"), "what to do stands beneath what is so"

@@ -11,16 +11,7 @@ from outlast.cli.app_options import flag, json_option, list_options, next_comman
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import relative_time
 from outlast.cli.logs import set_up_logs
-from outlast.cli.output import (
-    Cells,
-    JsonObject,
-    print_json,
-    print_list,
-    print_text,
-    printable_line,
-    row_data,
-    table,
-)
+from outlast.cli.output import Cells, JsonObject, print_json, print_list, print_text, printable_line, row_data, table
 from outlast.decide.decision import AlertKind
 from outlast.observe.messages import Message
 from outlast.queue.audit import write_audit
@@ -129,17 +120,12 @@ def test_channels(app: "App", *, as_json: bool) -> None:
     )
     with suppress(Exception):  # the test must also work before the tables exist
         write_audit(app.store, "test_alerts", "alerts", {"channels": [channel.name for channel in app.channels]})
-    outcomes = {channel.name: _send_error(channel, message) for channel in app.channels}
+    outcomes = {channel.name: masked_texts(_send_error(channel, message)) for channel in app.channels}
     if as_json:
-        print_json(
-            [
-                {"channel": name, "delivered": not why, "error": masked_texts(why) or None}
-                for name, why in outcomes.items()
-            ]
-        )
+        print_json([{"channel": name, "delivered": not why, "error": why or None} for name, why in outcomes.items()])
     else:
         for name, why in outcomes.items():
-            result = f"not delivered: {printable_line(masked_texts(why))}" if why else "delivered"
+            result = f"not delivered: {printable_line(why)}" if why else "delivered"
             print_text(f"{name}: {result}", "red" if why else "green")
     if any(outcomes.values()):
         exit_failed()

@@ -1,89 +1,36 @@
 """``outlast completion``: a script that lets a shell complete commands, options and values.
 
-A completion never fails, never waits and never runs the user's code: no server is queried and no app is imported.
+A completion never fails, never waits and never runs the user's code: no store is read and no app is imported.
 """
 
-import os
 from collections.abc import Callable, Iterable
-from functools import wraps
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.app_options import DEFAULT_FILE, URL_VARIABLE
 from outlast.config import configure
 from outlast.decide.presets import PRESETS
 from outlast.decide.source_health import PROFILES
 from outlast.failure import Category
 
-if TYPE_CHECKING:
-    from outlast.app import App
-
-
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
-_MAX_RUNS = 20
-_SQLITE_SCHEME = "sqlite:///"
 
 
-def _completer(names: Callable[[click.Context], Iterable[str]]) -> Completer:
+def _completer(names: Callable[[], Iterable[str]]) -> Completer:
     """Return a completion function for click; on any error it completes nothing."""
 
-    @wraps(names)
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # as click calls it
         try:
-            return [name for name in names(ctx) if name.startswith(incomplete)]
+            return [name for name in names() if name.startswith(incomplete)]
         except Exception:  # noqa: BLE001  # pressing Tab must not show a traceback
             return []
 
     return complete
 
 
-@_completer
-def category_names(_: click.Context) -> Iterable[str]:
-    """Complete the categories of failures."""
-    return [str(category) for category in Category]
-
-
-@_completer
-def policy_names(_: click.Context) -> Iterable[str]:
-    """Complete the names of policies."""
-    return dict.fromkeys([*configure().policies, "default", *PRESETS])
-
-
-@_completer
-def profile_names(_: click.Context) -> Iterable[str]:
-    """Complete the profiles that come with Outlast."""
-    return PROFILES
-
-
-@_completer
-def queue_names(ctx: click.Context) -> Iterable[str]:
-    """Complete the queues of the store."""
-    return _names_in_store(ctx, lambda app: [row.name for row in app.tasks.queues()])
-
-
-@_completer
-def run_ids(ctx: click.Context) -> Iterable[str]:
-    """Complete the last runs of jobs."""
-    return _names_in_store(ctx, lambda app: [run.id for run in app.store.runs(None, _MAX_RUNS)])
-
-
-def _names_in_store(ctx: click.Context, read: "Callable[[App], Iterable[str]]") -> Iterable[str]:
-    """Return names from the store if it is a SQLite file that exists; never create one."""
-    if ctx.params.get("reference"):
-        return ()  # only the app knows the file, and importing its module may do anything
-    configured = ctx.params.get("url") or os.environ.get(URL_VARIABLE) or configure().app.get("url")
-    url = str(configured or f"{_SQLITE_SCHEME}{DEFAULT_FILE}")
-    if not url.startswith(_SQLITE_SCHEME) or not Path(url.removeprefix(_SQLITE_SCHEME)).is_file():
-        return ()
-    from outlast.app import App  # noqa: PLC0415  # not for --help
-
-    app = App(url)
-    try:
-        return list(read(app))
-    finally:
-        app.close()
+category_names = _completer(lambda: map(str, Category))
+policy_names = _completer(lambda: dict.fromkeys([*configure().policies, "default", *PRESETS]))
+profile_names = _completer(lambda: PROFILES)
+"""Complete categories of failures, names of policies, and the profiles that come with Outlast."""
 
 
 SHELLS = ("bash", "zsh", "fish")
@@ -95,8 +42,8 @@ _COMPLETE_VARIABLE = "_OUTLAST_COMPLETE"  # set by the script; click derives thi
 def completion(shell: str) -> None:
     """Print a completion script for your shell: bash, zsh or fish.
 
-    It completes commands, options and many values: states, categories, policies, profiles, and the queues and runs of
-    a SQLite file. It takes effect in new shells.
+    It completes commands, options and many values: states, categories, policies and profiles. It takes effect in new
+    shells.
 
     \b
     For bash, put this into ~/.bashrc:

@@ -36,6 +36,7 @@ from outlast.cli.output import (
     printable_line,
     progress_bar,
     row_data,
+    row_facts,
     table,
 )
 from outlast.queue.dead_letters import FILTER_FIELDS, masked_edit, masked_replay
@@ -531,14 +532,10 @@ def _print_dead_letter(history: "DeadLetterHistory", edits: "Sequence[PayloadEdi
             "group": letter.fingerprint,
             "arguments": masked_parameters(letter.parameters),
             "queue": f"{letter.queue}, priority {letter.priority}",
-            "unique key": masked_texts(letter.unique_key),
-            "resource": masked_texts(letter.resource),
-            "options": masked_texts(letter.options),
+            **row_facts(letter, "unique_key", "resource", "options"),
             "failed": counted(letter.retry_count, "attempt"),
             "crashes": letter.crash_count or None,
-            "replays": letter.replays or None,
-            "worker": letter.worker_id,
-            "created": exact_time(letter.created_at),
+            **row_facts(letter, "replays", "worker_id", "created_at"),
             "moved": exact_time(letter.moved_to_dlq_at),
         }
     )
@@ -647,8 +644,7 @@ def show_replay(app: "App", number: int, *, as_json: bool) -> None:
             "progress": line.told,
             "stopped by": line.stopped_by or None,
             "conflicts": ", ".join(map(str, line.conflict_ids)) or None,
-            "rate": line.rate,
-            "failures": line.failures,
+            **row_facts(line, "rate", "failures"),
             "steps": ", ".join(f"{step.name}: {step.state}" for step in line.steps) or None,
             "started by": line.who,
             "why": line.reason or None,

@@ -54,39 +54,33 @@ def doctor(app: "App", *, repair: bool, as_json: bool) -> None:
 
     for each in _run_checks(app):
         report(each)
-    counters = [each.text for each in found if each.ok is False and each.check in _COUNTER_CHECKS]
-    others_failed = any(each.ok is False for each in found if each.check not in _COUNTER_CHECKS)
-    if repair and counters:
-        after = [*_repair_counters(app, counters), *_check_ledger(app)]
+    failing = [each for each in found if each.ok is False]
+    off = [each.text for each in failing if each.check in _COUNTER_CHECKS]
+    if repair and off:
+        failing = [each for each in failing if each.check not in _COUNTER_CHECKS]
+        after = [*_repair_counters(app, off), *ledger_findings(*app.store.counter_check())]
         if not as_json:
             print_text("the counters were recounted from the rows")
         for each in after:
             report(each)
-        counters = [each.text for each in after if each.ok is False]
-    failed = others_failed or bool(counters)
+        failing += [each for each in after if each.ok is False]
     if as_json:
-        print_json({"store": app.store.location, "ok": not failed, "findings": [each._asdict() for each in found]})
-    if failed:
+        print_json({"store": app.store.location, "ok": not failing, "findings": [each._asdict() for each in found]})
+    if failing:
         raise SystemExit(1)
 
 
 def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
     """Yield the result of each check; a store that cannot be used is the last one."""
-    yield DoctorFinding(
-        "settings", ok=True, text="outlast.toml and the environment are valid"
-    )  # or the app would not exist
+    yield DoctorFinding("settings", "outlast.toml and the environment are valid")  # or the app would not exist
     try:
         began = time.perf_counter()
         app.store.check_schema()
-        took = time.perf_counter() - began
-        yield DoctorFinding(
-            "store",
-            ok=True,
-            text=f"{app.store.location} answers within {took * 1000:.0f} ms, its tables have the right version",
-        )
+        took = f"{(time.perf_counter() - began) * 1000:.0f} ms"
+        yield DoctorFinding("store", f"{app.store.location} answers within {took}, its tables have the right version")
         yield clock_finding(time.time() - app.store.now().timestamp())
         app.store.check_dead_letters()
-        yield DoctorFinding("writing", ok=True, text="a dead letter can be written")
+        yield DoctorFinding("writing", "a dead letter can be written")
     except Exception as error:  # noqa: BLE001  # any error is a finding
         failure = classify(error)
         text = f"{failure.exception_name}: {failure.message}"
@@ -96,10 +90,10 @@ def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
             todo = f"{todo[0].upper()}{todo[1:]}."
         if isinstance(error, SchemaError):
             todo = "outlast db init creates and migrates the tables." if not error.advice else ""
-        yield DoctorFinding("store", ok=False, text=text, todo=todo)
+        yield DoctorFinding("store", text, todo, ok=False)
         return
     yield from _check_environment(app)
-    yield from _check_ledger(app)
+    yield from ledger_findings(*app.store.counter_check())
 
 
 def _check_environment(app: "App") -> "Iterator[DoctorFinding]":
@@ -108,48 +102,43 @@ def _check_environment(app: "App") -> "Iterator[DoctorFinding]":
     if left:
         todo = "A worker applies them when it starts; start one on this machine."
         text = f"{_files_text(left, spool)} {'is' if left == 1 else 'are'} not stored yet"
-        yield DoctorFinding("spool", ok=False, text=text, todo=todo)
+        yield DoctorFinding("spool", text, todo, ok=False)
     if refused:
         todo = "No worker applies them; tasks without an outcome ran again. Check and delete the files (*.refused)."
         text = f"{_files_text(refused, spool)} could not be applied completely"
-        yield DoctorFinding("refused", ok=None, text=text, todo=todo)
+        yield DoctorFinding("refused", text, todo, ok=None)
     if not left:
-        yield DoctorFinding("spool", ok=True, text="no outcomes are waiting to be stored")
+        yield DoctorFinding("spool", "no outcomes are waiting to be stored")
     file = getattr(getattr(app.store, "db", None), "path", None)
     if isinstance(file, Path) and not app.store.in_process:
         disk = shutil.disk_usage(file.parent)
         free = disk.free / disk.total
-        todo = "" if free >= _MIN_FREE_SHARE else "Free some disk space: a full disk stops all workers."
-        yield DoctorFinding(
-            "disk", ok=free >= _MIN_FREE_SHARE, text=f"{free:.0%} free, {disk.free / 2**30:.1f} GiB", todo=todo
-        )
+        text, ok = f"{free:.0%} free, {disk.free / 2**30:.1f} GiB", free >= _MIN_FREE_SHARE
+        todo = "" if ok else "Free some disk space: a full disk stops all workers."
+        yield DoctorFinding("disk", text, todo, ok)
         if not os.access(file.parent, os.W_OK):
-            yield DoctorFinding("folder", ok=False, text=f"{file.parent} is not writable", todo="SQLite needs it.")
+            yield DoctorFinding("folder", f"{file.parent} is not writable", "SQLite needs it.", ok=False)
     workers = app.tasks.workers()
     alive = sum(worker.alive for worker in workers)
     silent = len(workers) - alive
-    todo = "outlast worker MODULE:APP starts one." if not alive else ""
+    todo = "" if alive else "outlast worker MODULE:APP starts one."
     text = f"{alive} alive" + (f", {silent} without a heartbeat: other workers take over their tasks" if silent else "")
-    yield DoctorFinding("workers", ok=True if alive else None, text=text, todo=todo)
+    yield DoctorFinding("workers", text, todo, True if alive else None)
     waiting = app.store.alerts(waiting=True, limit=_MAX_WAITING)
     if waiting:
         hint = untried_alerts_hint(waiting)
         todo = f"{hint[0].upper()}{hint[1:]}" if hint else f"{next_command('alerts', 'list', '--waiting')} shows why."
-        yield DoctorFinding("alerts", ok=None, text=f"{len(waiting)} not delivered yet", todo=todo)
-
-
-def _check_ledger(app: "App") -> "list[DoctorFinding]":
-    return ledger_findings(*app.store.counter_check())
+        yield DoctorFinding("alerts", f"{len(waiting)} not delivered yet", todo, ok=None)
 
 
 def _repair_counters(app: "App", off: list[str]) -> "list[DoctorFinding]":
     """Recount the counters, with an audit entry of what is off; return how many dead letters were rebuilt, if any."""
     write_audit(app.store, "repair_counters", "counters", {"off": off})
-    count = app.store.recount().get("rebuilt", 0)
+    if not (count := app.store.recount().get("rebuilt", 0)):
+        return []
     dead_letters = counted(count, "dead letter was", "dead letters were")
     text = f"{dead_letters} rebuilt from the failed task and its last attempt"
-    todo = "outlast dlq list shows them; nothing was lost."
-    return [DoctorFinding("rebuilt", ok=None, text=text, todo=todo)] if count else []
+    return [DoctorFinding("rebuilt", text, "outlast dlq list shows them; nothing was lost.", ok=None)]
 
 
 def _files_text(count: int, spool: Path) -> str:

@@ -11,7 +11,7 @@ import click
 from outlast import clock
 from outlast.classify import classify
 from outlast.cli.app_options import flag, list_options, next_command, option, with_app
-from outlast.cli.completion import category_names, run_ids
+from outlast.cli.completion import category_names
 from outlast.cli.errors import CommandError, exit_failed
 from outlast.cli.formats import ROW_LIMIT, duration_text, exact_time, now, relative_time
 from outlast.cli.logs import with_log_options
@@ -463,7 +463,7 @@ _JOB_PLACEHOLDER = "MODULE:JOB"  # the store knows the name of a job, but not wh
 
 
 @job.command("show")
-@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
+@click.argument("run_id", metavar="RUN")
 @list_options()
 @with_app
 def show(app: "App", run_id: str, *, as_json: bool) -> None:
@@ -521,7 +521,7 @@ def _job_reference(app: "App", name: str) -> list[str]:
 
 
 @job.command("failures")
-@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
+@click.argument("run_id", metavar="RUN")
 @option("--category", "NAME", "Only failures of this category, such as network.", shell_complete=category_names)
 @click.option("--status", type=click.Choice(["failed", "deferred"]), help="Only failed targets, or only deferred ones.")
 @list_options("Targets", 50)

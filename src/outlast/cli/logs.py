@@ -51,11 +51,9 @@ class SafeFormatter(logging.Formatter):
         self._causes[cause] = shown_at, count + 1
         if len(self._causes) > _MAX_CAUSES:
             del self._causes[next(iter(self._causes))]
-        return (
-            f"{head} (failure {count + 1} of this cause; see the traceback above)"
-            if count
-            else head + traceback + frames
-        )
+        if count:
+            return f"{head} (failure {count + 1} of this cause; see the traceback above)"
+        return head + traceback + frames
 
 
 class PlainFormatter(SafeFormatter):

@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.cli.app_options import P, R, flag, json_option, list_options, next_command, option, with_app
-from outlast.cli.completion import category_names, queue_names
+from outlast.cli.completion import category_names
 from outlast.cli.errors import exit_failed, message_hint
 from outlast.cli.formats import ROW_NUMBER, ParsedType, relative_time
 from outlast.cli.logs import set_up_logs
-from outlast.cli.output import (
-    Cells,
-    print_json,
-    print_list,
-    print_text,
-    printable_line,
-    table,
-)
+from outlast.cli.output import Cells, print_json, print_list, print_text, printable_line, table
 from outlast.operations import FILTERS, FLAG, SOURCE, WHY, InvalidValueError, Parameter, filter_arguments, parse_values
 from outlast.operations.actions import OperationResult
 from outlast.operations.table import OPERATIONS, Operation, perform
@@ -31,18 +24,15 @@ if TYPE_CHECKING:
     from outlast.app import App
     from outlast.ports.triage import AuditEntry
 
-_COMPLETERS = {"queue": queue_names, "category": category_names}
 why_option = option(f"--{WHY.name}", WHY.kind.metavar, WHY.help, default="")
 
 
 def parameter_option(parameter: Parameter) -> "Callable[[Callable[P, R]], Callable[P, R]]":
     """Return the option or argument of a parameter; its value is a text, or a tuple of texts."""
-    name, completer = _option_name(parameter), _COMPLETERS.get(parameter.name)
+    name, completer = _option_name(parameter), category_names if parameter.name == "category" else None
     if parameter.argument:
         count = -1 if parameter.argument.endswith("...") else 1
-        return click.argument(
-            parameter.name, metavar=parameter.argument, nargs=count, required=True, shell_complete=completer
-        )
+        return click.argument(parameter.name, metavar=parameter.argument, nargs=count, required=True)
     if parameter.kind is FLAG:
         return flag(name, parameter.help)
     settings: dict[str, Any] = {"required": True} if parameter.required else {"default": parameter.default}

@@ -228,6 +228,15 @@ def print_facts(facts: Mapping[str, object]) -> None:
     make_console().print(lines)
 
 
+def row_facts(row: object, *names: str) -> JsonObject:
+    """Return attributes of a row for `print_facts`: texts masked, times exact, and None for what is empty."""
+    return {name.removesuffix("_at").removesuffix("_id").replace("_", " "): _fact(getattr(row, name)) for name in names}
+
+
+def _fact(value: object) -> object:
+    return exact_time(value) if isinstance(value, datetime) else masked_texts(value) or None
+
+
 def status_counts_text(counts: Mapping[str, int]) -> str:
     """Return the number of tasks of each status, in one line."""
     parts = [f"{name.lower().replace('_', ' ')} {count}" for name, count in counts.items() if count]

@@ -217,10 +217,8 @@ def _policies_table(named: NamedPolicy) -> Cells:
 def _retry_on_text(policy: "RetryPolicy") -> str:
     """Return which errors are retried, in a few words."""
     retry_on: Any = policy.retry_on
-    if retry_on is None:
+    if retry_on is None or retry_on == RETRYABLE:
         return "temporary failures"
-    if isinstance(retry_on, frozenset):
-        return "temporary failures" if retry_on == RETRYABLE else ", ".join(sorted(retry_on))
     kinds = retry_on if isinstance(retry_on, tuple) else (retry_on,)
     names = (
         sorted(each) if isinstance(each, frozenset) else [getattr(each, "__name__", "a predicate")] for each in kinds

@@ -18,6 +18,7 @@ from outlast.cli.output import (
     print_list,
     print_text,
     row_data,
+    row_facts,
     styled_text,
     table,
 )
@@ -78,21 +79,17 @@ def print_source(source: "Source") -> None:
     print_facts(
         {
             "source": f"{source.id}, profile {source.profile}",
-            "name": masked_texts(source.name) or None,
-            "url": masked_texts(source.url),
-            "selector": masked_texts(source.selector),
+            **row_facts(source, "name", "url", "selector"),
             "state": _state_text(source),
             "failures": f"{health.consecutive_failures} in a row" if health.consecutive_failures else None,
             "failing": f"since {exact_time(health.failing_since)}" if health.failing_since else None,
-            "last success": exact_time(health.last_success_at),
-            "last failure": exact_time(health.last_failure_at),
+            **row_facts(health, "last_success_at", "last_failure_at"),
             "why": masked_texts(failure_text(source.last_failure) or source.last_error),
             "next poll": f"{when}{f': {why}' if why else ''}",
             "not before": exact_time(source.not_before),
             "last outcome": f"{source.outcome}, in cycle {source.cycle}" if source.outcome else None,
             "not counted yet": masked_texts(failure_text(source.pending)),
-            "etag": masked_texts(source.etag),
-            "last modified": masked_texts(source.last_modified),
+            **row_facts(source, "etag", "last_modified"),
             "content": source.content_hash,
             "added": exact_time(source.created_at),
         }
@@ -108,9 +105,7 @@ def history_table(poll: "Poll") -> Cells:
         poll.attempts or None,
         poll.http_status,
         f"{poll.before} > {poll.after}" if poll.after is not None else None,
-        " ".join(
-            word for word in (f"[{poll.category}]" if poll.category else "", masked_texts(poll.error) or "") if word
-        ),
+        " ".join(filter(None, (poll.category and f"[{poll.category}]", masked_texts(poll.error)))),
     )
 
 

@@ -137,10 +137,8 @@ def _source_lines(app: "App") -> "list[RenderableType]":
         parts.append(styled_text(state_counts_text(counts), "bold"))
     if waiting:
         more = " or more" if len(waiting) == _MAX_WAITING else ""
-        oldest = relative_time(waiting[-1].created_at)
-        parts.append(
-            styled_text(f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest {oldest}", "yellow")
-        )
+        text = f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest"
+        parts.append(styled_text(f"{text} {relative_time(waiting[-1].created_at)}", "yellow"))
     return parts
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.cli.app_options import id_argument, json_option, list_options, option, with_app
-from outlast.cli.completion import queue_names
 from outlast.cli.formats import (
     DURATION,
     ROW_NUMBER,
@@ -31,12 +30,13 @@ from outlast.cli.output import (
     print_list,
     print_text,
     row_data,
+    row_facts,
     table,
 )
 from outlast.config import configure
 from outlast.errors import ConfigError
 from outlast.ports.rows import Status
-from outlast.queue.masking import masked_parameters, masked_texts
+from outlast.queue.masking import masked_parameters
 from outlast.report.text_format import counted
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def tasks() -> None:
     type=click.Choice([each.lower() for each in Status], case_sensitive=False),
     help="Only tasks with this status.",
 )
-@option("--queue", "NAME", "Only tasks of this queue.", shell_complete=queue_names)
+@option("--queue", "NAME", "Only tasks of this queue.")
 @option("--task", "NAME", "Only tasks with this name.")
 @option("--before", "ID", "Only tasks with smaller ids: the next page.", type=ROW_NUMBER)
 @list_options("Tasks", 50)
@@ -256,20 +256,13 @@ def _print_task(history: "TaskHistory") -> None:
             "arguments": masked_parameters(task.parameters),
             "queue": f"{task.queue}, priority {task.priority}",
             "due": exact_time(task.next_run_after) if task.status in {"QUEUED", "PARKED"} else None,
-            "unique key": masked_texts(task.unique_key),
-            "resource": masked_texts(task.resource),
-            "options": masked_texts(task.options),
+            **row_facts(task, "unique_key", "resource", "options"),
             "starts": _starts_text(history),
             "crashes": task.crash_count or None,
             "suspect": "it was running when a worker died; next time it runs alone" if task.suspect else None,
             "deferred": counted(task.deferrals, "time") if task.deferrals else None,
-            "replays": task.replays or None,
-            "worker": task.worker_id,
-            "last error": masked_texts(task.last_error),
-            "created": exact_time(task.created_at),
-            "started": exact_time(task.started_at),
-            "finished": exact_time(task.finished_at),
-            "expires": exact_time(task.expires_at),
+            **row_facts(task, "replays", "worker_id", "last_error"),
+            **row_facts(task, "created_at", "started_at", "finished_at", "expires_at"),
         }
     )
     print_attempts(history.attempts)

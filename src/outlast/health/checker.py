@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
@@ -107,11 +107,7 @@ class HealthReport:
 
     def to_dict(self) -> dict[str, object]:
         """Return the result as a dict for JSON."""
-        checks = {
-            name: {"ok": finding.ok, "degraded": finding.degraded, "detail": finding.detail}
-            for name, finding in self.checks.items()
-        }
-        return {"status": self.status, "checks": checks}
+        return {"status": self.status, "checks": {name: asdict(finding) for name, finding in self.checks.items()}}
 
 
 CheckFunction = Callable[[], bool | Finding]

@@ -77,10 +77,7 @@ class HealthServer:
         token: str | None = None,
         metrics: Exposition | None = None,
     ) -> None:
-        number: object = port
-        if type(number) is not int or not 0 <= number <= _MAX_PORT:
-            raise ConfigError(f"port is {port!r}; give a whole number from 0 (any free port) to {_MAX_PORT}")
-        self.host, self.port = host.removeprefix("[").removesuffix("]"), port
+        self.host, self.port = host.removeprefix("[").removesuffix("]"), check_port(port)
         self._checker, self._token, self._metrics = checker, check_token(token), metrics
         if metrics is not None and token is None:
             raise ConfigError("metrics need a token, because they are not public; set token")
@@ -99,7 +96,7 @@ class HealthServer:
         """
         if self._thread is not None:
             return self
-        listener = self._listener()
+        listener = listening_socket("health server", self.host, self.port, _BACKLOG)
         self.port = listener.getsockname()[1]
         sleeper, self._waker = socket.socketpair()
         self._stop.clear()
@@ -133,18 +130,6 @@ class HealthServer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
-
-    def _listener(self) -> socket.socket:
-        try:
-            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            family, _, _, _, address = found[0]
-            both = self.host == "::" and socket.has_dualstack_ipv6()
-            return socket.create_server(address[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
-        except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or "the address is not valid"
-            raise ConfigError(
-                f"the health server cannot listen on port {self.port} of {self.host}: {reason}; choose another one"
-            ) from error
 
     def _serve(self, listener: socket.socket, sleeper: socket.socket) -> None:
         with closing(listener), closing(sleeper), selectors.DefaultSelector() as selector:
@@ -213,6 +198,41 @@ class HealthServer:
         return health_response(
             self._checker, self._checker.report(), request.method, request.path, request.authorization, self._token
         )
+
+
+def check_port(port: object) -> int:
+    """Return the number of a port.
+
+    Raises:
+        ConfigError: If it is not one.
+    """
+    if type(port) is not int or not 0 <= port <= _MAX_PORT:
+        raise ConfigError(f"port is {port!r}; give a whole number from 0 (any free port) to {_MAX_PORT}")
+    return port
+
+
+def listening_socket(what: str, host: str | None, port: int, backlog: int) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    Args:
+        what: Name of the server, for the error.
+        host: The address; None for all.
+        port: The port; 0 picks a free one.
+        backlog: How many clients may wait to be accepted.
+
+    Raises:
+        ConfigError: If it cannot listen there. The message says why.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        both = host == "::" and socket.has_dualstack_ipv6()
+        return socket.create_server(address[:2], family=family, backlog=backlog, dualstack_ipv6=both)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "the address is not valid"
+        raise ConfigError(
+            f"the {what} cannot listen on port {port} of {host or 'all addresses'}: {why}; choose another port"
+        ) from error
 
 
 def _read_request(client: socket.socket) -> _Request | HealthResponse:

@@ -108,9 +108,8 @@ class FleetReader:
     def _read_store(self, future: "Future[FleetReading | None]") -> None:
         reading = None
         try:
-            reading = FleetReading(
-                self._store.pulse(window=_FLOW_WINDOW, step=_FLOW_WINDOW), self._store.event_totals()
-            )
+            pulse = self._store.pulse(window=_FLOW_WINDOW, step=_FLOW_WINDOW)
+            reading = FleetReading(pulse, self._store.event_totals())
         except BaseException as error:  # noqa: BLE001  # the store counts as down, and the scrape gets an answer
             self._log_error(error)
         finally:
@@ -133,8 +132,7 @@ class FleetReader:
             from outlast.classify import classify  # noqa: PLC0415  # only needed for errors
 
             failure = classify(error)
-            about = failure.summary
-            self._log_store_down("%s: %s", failure.category.value, about, **failure.log_keys())
+            self._log_store_down("%s: %s", failure.category.value, failure.summary, **failure.log_keys())
 
     def _log_store_down(self, text: str, *args: object, **keys: object) -> None:
         """Log that the store is down, at most once per minute."""

@@ -213,18 +213,14 @@ def run_periodic_now(app: "App", values: Values, _who: str | None) -> OperationR
         hint = f"it has: {', '.join(known)}" if known else "name the app that defines it with --app MODULE:APP"
         raise LookupError(f"this program has no periodic task {name}; {hint}")
     enqueued = app.schedule.run_now(app.store, name)
-    data = {
-        "periodic": name,
-        "task_id": enqueued.id if enqueued else None,
-        "created": bool(enqueued and enqueued.created),
-    }
+    data: dict[str, Any] = {"periodic": name, "task_id": enqueued and enqueued.id, "created": False}
     if enqueued is None:
         message = f"no run of {name} was enqueued: no worker has registered it, or one has just enqueued a run"
         return OperationResult(message, data, ok=False)
     if not enqueued.created:
         message = f"no run of {name} was enqueued: the run before it, task {enqueued.id}, has not ended"
         return OperationResult(message, data, ok=False)
-    return OperationResult(f"a run of {name} was enqueued as task {enqueued.id}", data)
+    return OperationResult(f"a run of {name} was enqueued as task {enqueued.id}", {**data, "created": True})
 
 
 def mark_deploy(app: "App", values: Values, who: str | None) -> OperationResult:

@@ -16,15 +16,15 @@ class DoctorFinding(NamedTuple):
 
     Attributes:
         check: Name of the check.
-        ok: Whether the check passed; None for information.
         text: The result in one line.
         todo: What to do about it; may be empty.
+        ok: Whether the check passed; None for information.
     """
 
     check: str
-    ok: bool | None
     text: str
     todo: str = ""
+    ok: bool | None = True
 
 
 def ledger_findings(books: Mapping[str, int], real: Mapping[str, int]) -> list[DoctorFinding]:
@@ -38,9 +38,7 @@ def ledger_findings(books: Mapping[str, int], real: Mapping[str, int]) -> list[D
     if real["FAILED"] != real["dead_letters"]:
         dead_letters = counted(real["dead_letters"], "dead letter")
         text = f"{counted(real['FAILED'], 'task')} failed for good, but there are {dead_letters}"
-        off.append(
-            DoctorFinding("pairs", ok=False, text=text, todo="Every task that failed for good must have a dead letter.")
-        )
+        off.append(DoctorFinding("pairs", text, "Every task that failed for good must have a dead letter.", ok=False))
     if off:
         return off
     live = sum(real[status] for status in _LIVE)
@@ -49,7 +47,7 @@ def ledger_findings(books: Mapping[str, int], real: Mapping[str, int]) -> list[D
         f"{counted(tasks, 'task')} = {real['DONE']:,} done + {real['FAILED']:,} dead + {live:,} live"
         f" + {real['CANCELLED']:,} cancelled + {real['DISCARDED']:,} discarded; the counters match"
     )
-    return [DoctorFinding("ledger", ok=True, text=text)]
+    return [DoctorFinding("ledger", text)]
 
 
 def _mismatch_finding(name: str, by_counter: int, in_tables: int) -> DoctorFinding:
@@ -62,12 +60,8 @@ def _mismatch_finding(name: str, by_counter: int, in_tables: int) -> DoctorFindi
         f"{counted(count, what)}{status} {'is' if count == 1 else 'are'} {word}: "
         f"the counter says {by_counter:,}, the tables have {in_tables:,}"
     )
-    return DoctorFinding(
-        "ledger",
-        ok=False,
-        text=text,
-        todo="Rows were changed by hand, or an older version still runs; doctor --repair recounts the counters.",
-    )
+    todo = "Rows were changed by hand, or an older version still runs; doctor --repair recounts the counters."
+    return DoctorFinding("ledger", text, todo, ok=False)
 
 
 def clock_finding(seconds: float) -> DoctorFinding:
@@ -77,14 +71,10 @@ def clock_finding(seconds: float) -> DoctorFinding:
         seconds: How far this machine is ahead, in seconds; negative if it is behind.
     """
     if abs(seconds) <= _MAX_CLOCK_SKEW:
-        return DoctorFinding("clock", ok=True, text=f"this machine and the store are {abs(seconds):.1f} s apart")
-    direction = "ahead of" if seconds > 0 else "behind"
-    return DoctorFinding(
-        "clock",
-        ok=False,
-        text=f"this machine is {abs(seconds):.1f} s {direction} the store",
-        todo="Workers use the store's clock, so no task runs early, but logs and pages look wrong. Set the clock.",
-    )
+        return DoctorFinding("clock", f"this machine and the store are {abs(seconds):.1f} s apart")
+    text = f"this machine is {abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'} the store"
+    todo = "Workers use the store's clock, so no task runs early, but logs and pages look wrong. Set the clock."
+    return DoctorFinding("clock", text, todo, ok=False)
 
 
 def finding_text(finding: DoctorFinding) -> str:

@@ -70,13 +70,7 @@ def flow_of(points: Sequence[FlowPoint], now: datetime, window: float, step: flo
         series_of([point for point in points if point.event is event], steps, step)
         for event in (FlowEvent.DONE, FlowEvent.ENQUEUED)
     )
-    return Flow(
-        step,
-        steps,
-        done,
-        enqueued,
-        {name: counts for name, counts in failures.items() if any(counts)},
-    )
+    return Flow(step, steps, done, enqueued, {name: counts for name, counts in failures.items() if any(counts)})
 
 
 def event_count(counts: FlowCounts, *events: FlowEvent) -> int:

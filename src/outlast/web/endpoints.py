@@ -218,10 +218,8 @@ class Endpoints:
         path = _next_path(operation, done, page_request)
         path = quote(path.lstrip("/\\"), safe="/%?=&+:@!$'()*,;~-._#")  # always a path of this site
         response = Response(status_code=303, headers={"location": f"{url_prefix(request)}/{path}"})
-        key, attributes = (
-            self._notices.add(Notice(done.message, done.ok)),
-            cookie_attributes(request.scope, url_prefix(request)),
-        )
+        key = self._notices.add(Notice(done.message, done.ok))
+        attributes = cookie_attributes(request.scope, url_prefix(request))
         response.set_cookie(NOTICE_COOKIE, key, max_age=NOTICE_SECONDS, **attributes)
         return response
 

@@ -1,15 +1,14 @@
 """A server for the dashboard: uvicorn on its own address, in the foreground or in a thread."""
 
 import asyncio
-import shutil
 import signal
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Self
 
@@ -20,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from outlast.app import App
 from outlast.errors import ConfigError
+from outlast.health.server import check_port, listening_socket
 from outlast.run.signals import restored_after, set_handlers
 from outlast.web.access.hosts import LOOPBACK, is_loopback, parse_proxy
 from outlast.web.access.sign_in import LINK_PATH
@@ -31,15 +31,11 @@ __all__ = ["PORT", "READ_VARIABLE", "VARIABLE", "Opening", "Server", "serve"]
 
 
 _REDIRECT_PAGE = """<!doctype html>
-<html lang="en">
-<head>
 <meta charset="utf-8">
 <meta name="referrer" content="no-referrer">
 <meta http-equiv="refresh" content="0; url={link}">
 <title>Outlast</title>
-</head>
-<body><p><a href="{link}">Open the dashboard</a></p></body>
-</html>
+<p><a href="{link}">Open the dashboard</a></p>
 """
 
 
@@ -55,7 +51,7 @@ class Opening:
 
     def __init__(self, start: Callable[[str], bool]) -> None:
         self._start = start
-        self._folder: Path | None = None
+        self._folder: TemporaryDirectory[str] | None = None
 
     def open(self, link: str) -> bool:
         """Open a link; return whether a browser could be started.
@@ -65,8 +61,8 @@ class Opening:
         """
         self.forget()
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix="outlast-web-"))  # for this user alone
-            file = self._folder / "open.html"
+            self._folder = TemporaryDirectory(prefix="outlast-web-", ignore_cleanup_errors=True)  # for this user alone
+            file = Path(self._folder.name, "open.html")
             file.touch(0o600)
             file.write_text(_REDIRECT_PAGE.format(link=escape(link)), "utf-8")
         except OSError:
@@ -77,7 +73,7 @@ class Opening:
     def forget(self) -> None:
         """Remove the file: its link was used or has expired."""
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.cleanup()
             self._folder = None
 
     def __enter__(self) -> Self:
@@ -96,7 +92,6 @@ _MAX_CONNECTIONS = 500
 _CLIENT_SECONDS = 10.0  # for a client to send its request, and to take a part of the response
 _SHUTDOWN_SECONDS = 2  # for responses that are being sent
 _START_TIMEOUT = 30.0  # seconds for uvicorn to start
-_MAX_PORT = 65_535
 
 
 def serve(  # noqa: PLR0913  # its settings
@@ -141,7 +136,7 @@ def serve(  # noqa: PLR0913  # its settings
     trusted_proxy = parse_proxy(proxy)
     bare = host.removeprefix("[").removesuffix("]")
     names = (*LOOPBACK, *hosts) if bare in _ALL_INTERFACES else (*LOOPBACK, bare, *hosts)
-    listener = _listening_socket(bare, port)
+    listener = listening_socket("dashboard", bare or None, check_port(port), _BACKLOG)
     try:
         bound_port = listener.getsockname()[1]
         cookie = f"outlast-session-{bound_port}"
@@ -368,19 +363,3 @@ class _Uvicorn(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # as signals are handled
         self.force_exit = self.should_exit
         self.should_exit = True
-
-
-def _listening_socket(host: str, port: int) -> socket.socket:
-    number: object = port
-    if type(number) is not int or not 0 <= number <= _MAX_PORT:
-        raise ConfigError(f"port is {port!r}; it must be a whole number from 0 (any free port) to {_MAX_PORT}")
-    try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, where = found[0]
-        both = host == "::" and socket.has_dualstack_ipv6()
-        return socket.create_server(where[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "the address does not exist"
-        raise ConfigError(
-            f"the dashboard cannot listen on port {port} of {host or 'all addresses'}: {why}; choose another port"
-        ) from error
