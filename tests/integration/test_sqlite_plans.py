@@ -268,7 +268,6 @@ BY_ID = r"USING PRIMARY KEY \(run_id=\? AND source_id=\?\)"
     [
         ("done_targets", [rf"target {BY_ID}"]),
         ("list_targets", [r"job_targets USING PRIMARY KEY \(run_id=\? AND source_id>\?\)"]),
-        ("list_targets_by_status", [r"job_targets USING PRIMARY KEY \(run_id=\? AND source_id>\?\)"]),
         ("list_unfinished_targets", [rf"job_targets {LEFT} AND source_id>\?\)"]),
         ("count_targets", [r"job_targets USING PRIMARY KEY \(run_id=\?\)"]),
         ("group_failed_targets", [rf"job_targets {LEFT}\)", rf"job_targets {BY_ID}"]),

@@ -112,7 +112,7 @@ class RetryHint(Frozen):
     header: str
 
     def __init__(self, seconds: float, capped: bool, header: str) -> None:  # noqa: FBT001  # a field of a value
-        self.__dict__.update(seconds=seconds, capped=capped, header=header)
+        self._set_fields(locals())
 
 
 def parse_retry_after(

@@ -121,11 +121,6 @@ class BreakerSettings(Frozen):
             counts=check_retry_on(counts, "counts"),
         )
 
-    @property
-    def plain(self) -> bool:
-        """Whether it counts only failures in a row, so that a success after no failure changes nothing."""
-        return self.failure_rate is None and self.slow_call is None
-
     def is_failure(self, error: BaseException) -> bool:
         """Return whether an error is a failure of the resource."""
         counts = NODE_RETRY_ON if self.counts is None else self.counts

@@ -102,7 +102,7 @@ class _Final(Frozen):
     __match_args__ = ("reason",)
 
     def __init__(self, reason: DecisionReason) -> None:
-        self.__dict__.update(reason=reason)
+        self._set_fields(locals())
 
 
 class Fail(_Final):

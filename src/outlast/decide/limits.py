@@ -76,8 +76,7 @@ class ResourceLimits(dict[str, ResourceLimit]):
     def _search(self, resource: str) -> ResourceLimit | None:
         if resource in self and "*" not in resource:
             return self[resource]
-        matching = (limit for pattern, limit in self._patterns if pattern.fullmatch(resource))
-        limit = next(matching, None)
+        limit = next((limit for pattern, limit in self._patterns if pattern.fullmatch(resource)), None)
         return None if limit is None else limit._replace(resource=resource)
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from outlast.http.settings import idempotency_key as idempotency_key
     from outlast.http.transport import AsyncRetryTransport as AsyncRetryTransport
     from outlast.http.transport import RetryTransport as RetryTransport
-    from outlast.http.urllib3 import as_urllib3_retry as as_urllib3_retry
 
 _HOMES = {
     "RETRYABLE_EXCEPTIONS": "fetch",
@@ -24,7 +23,6 @@ _HOMES = {
     "HTTPAdapter": "requests",
     "RetryTransport": "transport",
     "Settings": "settings",
-    "as_urllib3_retry": "urllib3",
     "fetch_with_retry": "fetch",
     "fetch_with_retry_on_403": "fetch",
     "handle_rate_limit": "fetch",

@@ -16,6 +16,7 @@ from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.decide.source_health import COUNTED_CATEGORIES
 from outlast.failure import Category, Failure
+from outlast.http.request_attempts import is_retried
 from outlast.http.settings import redacted_url
 from outlast.http.transport import HTTPX_LIBRARIES, adapter_of
 from outlast.run.loops import name_of
@@ -111,7 +112,7 @@ async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None 
         failure = failure_of(error)
         attach_failure(error, failure)
         try:
-            if not _is_retried(chosen, error, failure):
+            if not is_retried(chosen, error, failure):
                 return response
             await response.aclose()
             raise error
@@ -130,13 +131,6 @@ def _classified_errors() -> Iterator[None]:
     except Exception as error:
         attach_failure(error, failure_of(error))
         raise
-
-
-def _is_retried(policy: RetryPolicy, error: Exception, failure: Failure) -> bool:
-    try:
-        return policy.retries(error, failure)
-    except Exception:  # noqa: BLE001  # a predicate of the user's; the loop logs it and raises the error
-        return True
 
 
 async def handle_rate_limit(response: Any, *, default: int = 60) -> float:

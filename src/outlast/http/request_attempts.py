@@ -21,6 +21,7 @@ from outlast.run.call_state import CURRENT, Call, CallPlan, CallState, attempt_s
 from outlast.run.loops import retry_sync
 
 if TYPE_CHECKING:
+    from outlast.decide.policy import RetryPolicy
     from outlast.run.resources import Turn
 
 FIRST_ERROR_STATUS = 400
@@ -73,6 +74,14 @@ def prepare_headers(request: Any, settings: Settings, body: Callable[[], bytes |
         headers[KEY_HEADER] = request_key(request.method, request.url, body())
     if settings.max_body is not None and headers.get("Accept-Encoding"):
         headers["Accept-Encoding"] = streamable_encodings(headers["Accept-Encoding"])
+
+
+def is_retried(policy: "RetryPolicy", error: Exception, failure: Failure) -> bool:
+    """Return whether the policy retries the error of a response; any other response is returned to the caller."""
+    try:
+        return policy.retries(error, failure)
+    except Exception:  # noqa: BLE001  # a predicate of the user's; the loop logs it and raises the error
+        return True
 
 
 class _RequestState(CallState):
@@ -263,7 +272,7 @@ class RequestAttempts:
         try:
             self.broke(error)
             failure = failure_of(error)
-            if not self._is_retried(error, failure) or not self.may_repeat(error):
+            if not is_retried(self.settings.policy, error, failure) or not self.may_repeat(error):
                 self.start_cooldown(failure, None)
                 self.failure = failure
                 return response
@@ -314,13 +323,6 @@ class RequestAttempts:
         if self._probes:
             self._probes = False
             self.settings.cooling.withdrawn(self.scope)
-
-    def _is_retried(self, error: Exception, failure: Failure) -> bool:
-        """Return whether the policy retries such a response; any other is returned to the caller."""
-        try:
-            return self.settings.policy.retries(error, failure)
-        except Exception:  # noqa: BLE001  # a predicate of the user's; the loop logs it
-            return True
 
     def may_repeat(self, error: Exception) -> bool:
         """Return whether the request may be sent again; if not, add a note to the error that says why."""

@@ -6,7 +6,6 @@ import faulthandler
 import importlib
 import inspect
 import json
-import logging
 import os
 import runpy
 import signal
@@ -30,7 +29,7 @@ from outlast.errors import ConfigurationError, PayloadError
 from outlast.ports.rows import Claimed
 from outlast.queue import child_process as child_side
 from outlast.queue.child_process import die_with_parent, exit_when_overdue
-from outlast.queue.payload import Codec, encode_result
+from outlast.queue.payload import Codec, encode_kept_result
 from outlast.queue.task_failure import task_failure_of
 from outlast.run.call_state import CURRENT_TASK
 from outlast.run.loops import checked_result_type, name_of
@@ -261,7 +260,8 @@ class _CallServer:
                 value, raised = contextvars.copy_context().run(_call, work.function, args, kwargs)
             if raised is not None:
                 raise raised
-            reply: dict[str, Any] = {"returned": _encode_result(value, work.codec) if context.get("keep") else None}
+            keep, codec = context.get("keep"), work.codec
+            reply: dict[str, Any] = {"returned": encode_kept_result(value, codec.returns, codec.name) if keep else None}
         except BaseException as error:  # noqa: BLE001  # sys.exit() in a task ends the task
             reply = {"raised": task_failure_of(error, policy).to_dict()}
             if allowed is not None and contained(None, is_out_of_memory, error):  # its memory may stay: the last call
@@ -303,15 +303,6 @@ async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None
         return await awaitable, None
     except BaseException as error:  # noqa: BLE001  # as above
         return None, error
-
-
-def _encode_result(value: Any, codec: Codec) -> str | None:
-    try:
-        return encode_result(value, codec.returns)
-    except PayloadError as error:  # the task has run; to run it again would not help
-        log = logging.getLogger("outlast.worker")
-        log.error("%s succeeded, but its result cannot be stored: %s", codec.name, error)  # noqa: TRY400  # the message is enough
-        return None
 
 
 def _load_task(found: Any, name: str) -> _LoadedTask:

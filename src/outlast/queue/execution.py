@@ -14,7 +14,7 @@ from outlast.ports.rows import Claimed, Kind, Settlement
 from outlast.queue.child_process import ChildPool, Died, FunctionRef, Raised, Returned, TimedOut, describe_exit
 from outlast.queue.definition import Definition
 from outlast.queue.logs import log, log_done
-from outlast.queue.payload import encode_result
+from outlast.queue.payload import encode_kept_result
 from outlast.queue.settlement import (
     Outcome,
     StartCooldown,
@@ -288,11 +288,7 @@ def active_resource(name: str | None) -> Resource | None:
 def _encode_kept_result(definition: Definition, claimed: Claimed, value: object) -> str | None:
     if definition.keep_result is None:
         return None
-    try:
-        return encode_result(value, definition.codec.returns)
-    except PayloadError as error:  # the task has run; to run it again would not help
-        log.error("%s %d succeeded, but its result cannot be stored: %s", definition.name, claimed.id, error)
-        return None
+    return encode_kept_result(value, definition.codec.returns, f"{definition.name} {claimed.id}")
 
 
 def _settle_error(

@@ -5,6 +5,7 @@ Text that one of the databases cannot store is refused on every store, so that a
 
 import functools
 import inspect
+import logging
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -144,6 +145,18 @@ def encode_result(value: Any, hint: Any = Any, *, limit: int = PAYLOAD_LIMIT) ->
         return _encode_checked(conversion_of(hint).dump(value), limit)
     except Exception as error:
         raise _payload_error("result", error) from error
+
+
+def encode_kept_result(value: Any, hint: Any, name: str) -> str | None:
+    """Return the result of a task as JSON text; None, and an error in the log, if it cannot be stored.
+
+    The task has run; to run it again would not help.
+    """
+    try:
+        return encode_result(value, hint)
+    except PayloadError as error:
+        logging.getLogger("outlast.worker").error("%s succeeded, but its result cannot be stored: %s", name, error)  # noqa: TRY400  # the message is enough
+        return None
 
 
 def decode_result(text: str, hint: Any = Any) -> Any:

@@ -267,8 +267,11 @@ class _OpmlParser:
         self._started = False
         self.parser = expat.ParserCreate("utf-8")
         self.parser.StartElementHandler = self._element
-        self.parser.EntityDeclHandler = self._entity
-        self.parser.ExternalEntityRefHandler = self._outside
+        # a few lines of entities can become gigabytes
+        self.parser.EntityDeclHandler = lambda *_: self._refuse("it defines entities, which are not supported")
+        self.parser.ExternalEntityRefHandler = lambda *_: self._refuse(
+            "it refers to other files, which is not supported"
+        )
 
     def _element(self, tag: str, attributes: dict[str, str]) -> None:
         if not self._started:
@@ -280,12 +283,6 @@ class _OpmlParser:
         values = {name.lower(): value.strip() for name, value in attributes.items()}
         if url := values.get("xmlurl"):
             self.found.append((url, values.get("title") or values.get("text") or ""))
-
-    def _entity(self, *_: object) -> None:
-        self._refuse("it defines entities, which are not supported")  # a few lines of them can become gigabytes
-
-    def _outside(self, *_: object) -> int:
-        self._refuse("it refers to other files, which is not supported")
 
     def _refuse(self, why: str) -> NoReturn:
         raise ConfigError(f"this is not OPML: line {self._above + self.parser.CurrentLineNumber}: {why}")

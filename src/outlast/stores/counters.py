@@ -16,8 +16,6 @@ from outlast.ports.rows import Kind, Note, Settlement, Status
 
 T = TypeVar("T")
 
-OBSERVED = tuple(event for event in FlowEvent if event.startswith("would_"))
-"""Decisions of programs in observe mode, which concern no task."""
 DEAD_LETTER_CHANGE = {FlowEvent.FAILED: 1, FlowEvent.REPLAYED: -1, FlowEvent.DISCARDED: -1}
 """Change of the number of dead letters by event."""
 NO_NOTE = Note("", "", "unknown", "", "{}")

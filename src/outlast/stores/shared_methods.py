@@ -12,7 +12,7 @@ from outlast.decide.source_health import SourceState
 from outlast.errors import ConfigError, LeaseLostError
 from outlast.http.settings import host_of
 from outlast.ports.external_attempts import DEFAULT_REPORTER, AttemptState
-from outlast.ports.job_rows import Run, TargetRow, TargetStatus
+from outlast.ports.job_rows import REMAINING, Run, TargetRow, TargetStatus
 from outlast.ports.read_rows import (
     MOST_COUNTED,
     MOST_SAMPLED,
@@ -544,6 +544,20 @@ class SharedJobs:
     def done_targets(self, run_id: str, source_ids: Sequence[str]) -> set[str]:
         """Return which of these targets are finished."""
         return {row[0] for row in self.db.fetch("done_targets", {"run_id": run_id, "ids": list(source_ids)})}
+
+    def targets(
+        self,
+        run_id: str,
+        *,
+        statuses: Sequence[TargetStatus] = (),
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> list[TargetRow]:
+        """Return targets of a run, ordered by id."""
+        wanted = [str(each) for each in statuses or TargetStatus]
+        name = "list_unfinished_targets" if REMAINING.issuperset(wanted) else "list_targets"
+        values = {"run_id": run_id, "statuses": wanted, "after": after, "limit": _MAX_ID if limit is None else limit}
+        return self.db.select(TargetRow, name, values)
 
     def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
         """Return the number of targets by status."""

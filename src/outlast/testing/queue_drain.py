@@ -94,8 +94,10 @@ async def drain_async(app: "App", *, limit: int = 1000, concurrency: int = 10, p
         clock = current_fake_clock() or stack.enter_context(fake_clock())
         stack.callback(subscribe(counter.on_event, TaskEnded, TaskRescued))
         stack.enter_context(override_attribute(store, "poll", min(store.poll, _POLL)))
-        if not processes:
-            stack.enter_context(_in_this_process(app))
+        if not processes:  # also tasks with a timeout, and those of dead workers, run in this process
+            stack.enter_context(override_attribute(store, "in_process", value=True))
+            for each in app.tasks_by_name.values():
+                stack.enter_context(override_attribute(each, "target", None))
         started, newest = (
             clock.now(),
             max((each.id for each in store.dead_letters(DeadLetterFilter(limit=1))), default=0),
@@ -205,16 +207,6 @@ def _process_exists(pid: int) -> bool:
         except ProcessLookupError:
             return False
     return True
-
-
-@contextmanager
-def _in_this_process(app: "App") -> Iterator[None]:
-    """Run all tasks in this process: also those with a timeout, and those of dead workers."""
-    with ExitStack() as stack:
-        stack.enter_context(override_attribute(app.store, "in_process", value=True))
-        for each in app.tasks_by_name.values():
-            stack.enter_context(override_attribute(each, "target", None))
-        yield
 
 
 @contextmanager

@@ -5,14 +5,7 @@ import re
 from outlast.classify.codes import judge_code, read_connection_errno
 from outlast.classify.libraries.library import Found, Library, wrapped
 from outlast.classify.quota import quota_is_exhausted
-from outlast.classify.safe_access import (
-    read_headers,
-    safe_getattr,
-    safe_item,
-    safe_list,
-    status_of,
-    text_of,
-)
+from outlast.classify.safe_access import read_headers, safe_getattr, safe_item, safe_list, status_of, text_of
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
 
 _S3_OPERATION = re.compile(r"Object|Bucket|MultipartUpload|UploadPart")

@@ -5,14 +5,7 @@ from functools import lru_cache
 
 from outlast.classify.codes import name_of_errno, origin_of_errno, read_proxy_status
 from outlast.classify.libraries.library import Found, Library, wrapped
-from outlast.classify.safe_access import (
-    credentials_in,
-    read_headers,
-    safe_getattr,
-    safe_int,
-    status_of,
-    text_of,
-)
+from outlast.classify.safe_access import credentials_in, read_headers, safe_getattr, safe_int, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
 
 _EX_TEMPFAIL = 75  # sysexits.h: 'temporary failure; user is invited to retry'

@@ -2,13 +2,7 @@
 
 from outlast.classify.codes import parse_names
 from outlast.classify.libraries.library import Found, Library, wrapped
-from outlast.classify.safe_access import (
-    read_headers,
-    safe_getattr,
-    safe_item,
-    safe_str,
-    status_of,
-)
+from outlast.classify.safe_access import read_headers, safe_getattr, safe_item, safe_str, status_of
 from outlast.failure import Category, Evidence, Origin
 
 _C = Category

@@ -148,10 +148,7 @@ class SourceFile:
                 raise MoveError(f"{running} tasks are running without a registered worker; run this again")
             (newest,) = self.connection.execute("SELECT coalesce(max(id), 0) FROM task_queue").fetchone()
             count_new_tasks(self.connection, newest)
-            freeze_file(self.connection, uuid.uuid4().hex, target)
-            mark = self.mark()
-        assert mark is not None  # noqa: S101  # for the type checker
-        return mark
+            return freeze_file(self.connection, uuid.uuid4().hex, target)
 
     def pin(self, move_id: str, receipt: str, target: str) -> None:
         """Store the receipt of the target. From here on the file can only go to this target.

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from outlast.forks import after_fork
-from outlast.ports.job_rows import REMAINING, JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone
 from outlast.ports.source_rows import NewAlert
 from outlast.stores.postgres.alerts import raise_alerts_in
 from outlast.stores.postgres.connection import Connection, PostgresDatabase, dumps
@@ -155,20 +155,6 @@ class PostgresJobs(SharedJobs):
         """Save results of targets, in one statement."""
         records = dumps([_target_record(each) for each in latest_results(targets)])
         return int(self.db.value("add_targets", {"run_id": run_id, "targets": records}))
-
-    def targets(
-        self,
-        run_id: str,
-        *,
-        statuses: Sequence[TargetStatus] = (),
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> list[TargetRow]:
-        """Return targets of a run, ordered by id."""
-        wanted = statuses or tuple(TargetStatus)
-        name = "list_unfinished_targets" if REMAINING.issuperset(wanted) else "list_targets"
-        values = {"run_id": run_id, "statuses": [str(each) for each in wanted], "after": after, "limit": limit}
-        return self.db.select(TargetRow, name, values)
 
     def prune_runs(self, older_than: float) -> int:
         """Delete old runs and their targets in batches. A run is deleted once it has no targets left."""

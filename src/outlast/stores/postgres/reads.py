@@ -5,14 +5,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from outlast.ports.read_rows import (
-    MAX_ROWS_SCANNED,
-    DeadLetterLine,
-    FailureFilter,
-    FailureGroup,
-    Page,
-    TaskLine,
-)
+from outlast.ports.read_rows import MAX_ROWS_SCANNED, DeadLetterLine, FailureFilter, FailureGroup, Page, TaskLine
 from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
 from outlast.stores.counters import format_cursor, parse_cursor
 from outlast.stores.filters import by_filter

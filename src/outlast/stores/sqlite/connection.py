@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, TypeVar
@@ -269,7 +268,7 @@ class SqliteDatabase(SqliteStatements):
                     raise
             finally:
                 lock.release()
-        return self.write(partial(_insert_row, sql=sql, values=values))
+        return self.write(lambda connection: connection.execute(sql, values).lastrowid or 0)
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run work that only reads. It sees committed data and does not wait for writers."""
@@ -426,10 +425,6 @@ def _file_problem(path: Path, error: OSError | sqlite3.Error) -> str | None:
     if code == sqlite3.SQLITE_READONLY or (may_be_refused and not can_write):
         return "cannot be written by this user; give it write permission for the file and its folder"
     return None
-
-
-def _insert_row(connection: Connection, sql: str, values: tuple[Any, ...] | dict[str, Any]) -> int:
-    return connection.execute(sql, values).lastrowid or 0
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

@@ -9,25 +9,11 @@ from typing import Any
 
 from outlast.ports.read_rows import FailureGroup, FlowEvent
 from outlast.ports.rows import DeadLetterFilter, Status
-from outlast.ports.triage import (
-    AuditEntry,
-    Canaries,
-    Replay,
-    ReplayState,
-    ReplayStep,
-)
+from outlast.ports.triage import AuditEntry, Canaries, Replay, ReplayState, ReplayStep
 from outlast.stores.counters import CounterDelta, raw_status_counts, status_counts, take_matching
 from outlast.stores.filters import MAX_CONFLICT_IDS, by_filter, observed_delta
 from outlast.stores.shared_methods import SharedDeadLetters
-from outlast.stores.sqlite.connection import (
-    SQL,
-    SqliteDatabase,
-    bind,
-    execute,
-    find,
-    ms_ago,
-    now_ms,
-)
+from outlast.stores.sqlite.connection import SQL, SqliteDatabase, bind, execute, find, ms_ago, now_ms
 from outlast.stores.sqlite.counters import write_delta
 from outlast.stores.sqlite.reads import MAX_ID, DeadLetterScan, scan_dead_letters, walk_values
 

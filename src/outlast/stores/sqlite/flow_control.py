@@ -9,10 +9,7 @@ from outlast.decide.limits import LimitState, ResourceLimit, retry_places
 from outlast.ports.read_rows import BreakerOrder
 from outlast.ports.rows import Enqueued, NewTask
 from outlast.ports.store import LimitRequest
-from outlast.stores.rules import (
-    COOLDOWN_TAIL,
-    admit_requests,
-)
+from outlast.stores.rules import COOLDOWN_TAIL, admit_requests
 from outlast.stores.shared_methods import SharedFlowControl
 from outlast.stores.sqlite.connection import (
     SQL,

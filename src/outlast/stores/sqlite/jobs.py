@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from outlast.ports.job_rows import REMAINING, JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone
 from outlast.ports.source_rows import NewAlert
 from outlast.stores.rules import latest_results
 from outlast.stores.shared_methods import SharedJobs
@@ -65,20 +65,6 @@ class SqliteJobs(SharedJobs):
             return added
 
         return self.db.write(work)
-
-    def targets(
-        self,
-        run_id: str,
-        *,
-        statuses: Sequence[TargetStatus] = (),
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> list[TargetRow]:
-        """Return targets of a run, ordered by id."""
-        name = "list_unfinished_targets" if REMAINING.issuperset(statuses) else "list_targets_by_status"
-        most = -1 if limit is None else limit
-        values = {"run_id": run_id, "statuses": list(statuses), "after": after, "limit": most}
-        return self.db.select(TargetRow, name if statuses else "list_targets", values)
 
     def prune_runs(self, older_than: float) -> int:
         """Delete old runs and their targets in batches. A run is deleted once it has no targets left."""

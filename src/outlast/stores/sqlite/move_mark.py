@@ -4,20 +4,15 @@ Triggers in the file reject writes by programs that already have it open, by old
 a crash. Tables of other programs in the file are not affected.
 """
 
-import re
 from datetime import datetime
 from sqlite3 import Connection
 from typing import NamedTuple
 
 from outlast.errors import ConfigError
-from outlast.sql_files import load_migrations
+from outlast.sql_files import created_tables, load_migrations
 from outlast.stores.sqlite.connection import now_ms, read_row
 
-OWN_TABLES = tuple(
-    name
-    for script in load_migrations(__package__).values()
-    for name in re.findall(r"^CREATE TABLE (\w+)", script, re.MULTILINE)
-)
+OWN_TABLES = tuple(created_tables(load_migrations(__package__)))
 """All tables of Outlast in a file, except schema_version."""
 _MARK_TABLE = "outlast_move"
 _VERBS = ("INSERT", "UPDATE", "DELETE")
@@ -61,14 +56,14 @@ def refuse_moved(connection: Connection) -> None:
         raise ConfigError(_move_message(mark))
 
 
-def freeze_file(connection: Connection, move_id: str, target: str) -> None:
-    """Mark the file and reject all writes to its tables; within the caller's transaction."""
+def freeze_file(connection: Connection, move_id: str, target: str) -> MoveMark:
+    """Mark the file and reject all writes to its tables, within the caller's transaction; return the mark."""
     connection.execute(
         "CREATE TABLE outlast_move (id TEXT NOT NULL, target TEXT NOT NULL, receipt TEXT, begun_at INTEGER NOT NULL, "
         "ended_at INTEGER) STRICT"
     )
     connection.execute("INSERT INTO outlast_move VALUES (?, ?, NULL, ?, NULL)", (move_id, target, now_ms()))
-    _create_triggers(connection)
+    return _create_triggers(connection)
 
 
 def set_target(connection: Connection, receipt: str, target: str) -> None:
@@ -89,8 +84,8 @@ def unfreeze_file(connection: Connection) -> None:
     connection.execute("DROP TABLE outlast_move")
 
 
-def _create_triggers(connection: Connection) -> None:
-    """Reject every write with a message about the move."""
+def _create_triggers(connection: Connection) -> MoveMark:
+    """Reject every write with a message about the move; return its mark."""
     mark = read_mark(connection)
     assert mark is not None  # noqa: S101  # for the type checker
     message = _move_message(mark).replace("'", "''")
@@ -101,6 +96,7 @@ def _create_triggers(connection: Connection) -> None:
             connection.execute(
                 f"CREATE TRIGGER {name} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, '{message}'); END"
             )
+    return mark
 
 
 def _drop_triggers(connection: Connection) -> None:

@@ -4,27 +4,12 @@ from collections.abc import Iterator
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
-from outlast.ports.read_rows import (
-    MAX_ROWS_SCANNED,
-    DeadLetterLine,
-    FailureFilter,
-    FailureGroup,
-    Page,
-    TaskLine,
-)
+from outlast.ports.read_rows import MAX_ROWS_SCANNED, DeadLetterLine, FailureFilter, FailureGroup, Page, TaskLine
 from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
 from outlast.stores.counters import format_cursor, parse_cursor, take_matching
 from outlast.stores.filters import by_filter, group_matches
 from outlast.stores.shared_methods import R, SharedReads
-from outlast.stores.sqlite.connection import (
-    SQL,
-    SqliteDatabase,
-    bind,
-    execute,
-    now_ms,
-    read_row,
-    to_datetime,
-)
+from outlast.stores.sqlite.connection import SQL, SqliteDatabase, bind, execute, now_ms, read_row, to_datetime
 
 MAX_ID = 1 << 62
 """Larger than every id."""

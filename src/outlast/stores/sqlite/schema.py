@@ -9,7 +9,7 @@ from outlast.errors import ConfigError, SchemaError
 from outlast.sql_files import created_tables, load_migrations
 from outlast.stores.rules import missing_tables_error
 from outlast.stores.sqlite.connection import SqliteDatabase, now_ms, write_transaction
-from outlast.stores.sqlite.move_mark import refuse_moved
+from outlast.stores.sqlite.move_mark import OWN_TABLES, refuse_moved
 
 LATEST = max(load_migrations(__package__))
 
@@ -28,7 +28,7 @@ class SqliteSchema:
         found = self.db.read(schema_version)
         if found != LATEST:
             raise SchemaError(found, LATEST)
-        missing = set(created_tables(load_migrations(__package__))) - self.db.read(_table_names)
+        missing = set(OWN_TABLES) - self.db.read(_table_names)
         if missing:
             raise missing_tables_error(sorted(missing), LATEST)
         return LATEST

@@ -18,15 +18,7 @@ from outlast.ports.source_rows import (
 from outlast.stores.rules import CYCLES_KEPT, POLLS_KEPT
 from outlast.stores.shared_methods import SharedSources, source_columns
 from outlast.stores.sqlite.alerts import raise_alerts
-from outlast.stores.sqlite.connection import (
-    SqliteDatabase,
-    bind,
-    execute,
-    find,
-    now_ms,
-    read_row,
-    to_datetime,
-)
+from outlast.stores.sqlite.connection import SqliteDatabase, bind, execute, find, now_ms, read_row, to_datetime
 
 
 class SqliteSources(SharedSources):

@@ -76,13 +76,6 @@ WHERE target.status IN ('success', 'skipped')
 -- By key, from where the last page ended: no page is skipped if targets are added meanwhile.
 SELECT {target_columns}
 FROM job_targets
-WHERE run_id = :run_id AND source_id >= coalesce(:after, '') AND source_id IS NOT :after
-ORDER BY source_id LIMIT :limit
-
--- name: list_targets_by_status
--- The same for some statuses. If all of them are unfinished, list_unfinished_targets is used instead.
-SELECT {target_columns}
-FROM job_targets
 WHERE run_id = :run_id AND source_id >= coalesce(:after, '')
     AND source_id IS NOT :after AND status IN (SELECT value FROM json_each(:statuses))
 ORDER BY source_id LIMIT :limit
