@@ -23,18 +23,13 @@ if TYPE_CHECKING:
 
 
 class Frozen:
-    """Base of immutable values. A subclass annotates its fields and sets them in `__init__`."""
+    """Base of immutable values. A subclass annotates its fields and fills ``self.__dict__`` in `__init__`."""
 
     _fields: "ClassVar[tuple[str, ...]]" = ()
 
     def __init_subclass__(cls) -> None:
         """Use the annotated names as the fields."""
         cls._fields = tuple(name for name in cls.__annotations__ if not name.startswith("_"))
-
-    def _set_fields(self, parameters: "dict[str, Any]") -> None:
-        """Set the fields from the parameters of `__init__`, of which `self` is one."""
-        self.__dict__.update(parameters)
-        del self.__dict__["self"]
 
     def replace(self, **changes: "Any") -> "Self":
         """Return the same value with some fields changed."""
@@ -231,8 +226,21 @@ class Evidence(Frozen):
         message: str = "",
         exception_name: str = "",
     ) -> None:
-        headers = _lowercase_names(headers) if headers else {}
-        self._set_fields(locals())
+        self.__dict__.update(
+            origin=origin,
+            http_status=http_status,
+            headers=_lowercase_names(headers) if headers else {},
+            body=body,
+            credentials_sent=credentials_sent,
+            sqlstate=sqlstate,
+            errno=errno,
+            code=code,
+            category=category,
+            retryable=retryable,
+            retry_after=retry_after,
+            message=message,
+            exception_name=exception_name,
+        )
 
     def __hash__(self) -> int:
         """Hash the fields."""
@@ -294,7 +302,20 @@ class Failure(Frozen):
         location: str = "",
         exact: bool = False,  # noqa: FBT001, FBT002  # a field of a value
     ) -> None:
-        self._set_fields(locals())
+        self.__dict__.update(
+            category=category,
+            retryable=retryable,
+            origin=origin,
+            http_status=http_status,
+            code=code,
+            retry_after=retry_after,
+            capped=capped,
+            exception_name=exception_name,
+            message=message,
+            rule=rule,
+            location=location,
+            exact=exact,
+        )
 
     @classmethod
     def with_lazy_texts(cls, read_texts: "Callable[[], dict[str, str | None]]", *facts: "Any", exact: bool) -> "Self":

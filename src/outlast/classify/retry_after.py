@@ -112,7 +112,7 @@ class RetryHint(Frozen):
     header: str
 
     def __init__(self, seconds: float, capped: bool, header: str) -> None:  # noqa: FBT001  # a field of a value
-        self._set_fields(locals())
+        self.__dict__.update(seconds=seconds, capped=capped, header=header)
 
 
 def parse_retry_after(

@@ -102,7 +102,7 @@ class _Final(Frozen):
     __match_args__ = ("reason",)
 
     def __init__(self, reason: DecisionReason) -> None:
-        self._set_fields(locals())
+        self.__dict__.update(reason=reason)
 
 
 class Fail(_Final):

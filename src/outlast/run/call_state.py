@@ -361,7 +361,7 @@ class CurrentAttempt(Frozen):
     time_left: float | None
 
     def __init__(self, number: int, max_attempts: int, time_left: float | None) -> None:
-        self._set_fields(locals())
+        self.__dict__.update(number=number, max_attempts=max_attempts, time_left=time_left)
 
 
 def current_attempt() -> CurrentAttempt | None:

@@ -30,7 +30,7 @@ class FailedAttempt(Frozen):
 
     def __init__(self, number: int, exception_name: str, message: str, waited: float | None) -> None:
         """Keep the fields."""
-        self._set_fields(locals())
+        self.__dict__.update(number=number, exception_name=exception_name, message=message, waited=waited)
 
 
 class Report(Frozen):
@@ -57,7 +57,7 @@ class Report(Frozen):
     def __init__(
         self, attempts: tuple[FailedAttempt, ...], elapsed: float, reason: str, retry_at: float | None, serial: int
     ) -> None:
-        self._set_fields(locals())
+        self.__dict__.update(attempts=attempts, elapsed=elapsed, reason=reason, retry_at=retry_at, serial=serial)
 
 
 class _ReportCounter:
