@@ -17,7 +17,8 @@ PACKAGE = ROOT / "src" / "outlast"
 MOST_QUERY_FILES = 40
 MOST_LINES = 700
 MOST_FILES = 350
-MOST_TOKENS = 391_500  # 335,000 for the core, and 1,700, 1,500, 800 and 1,600 code lines for the issues since
+MOST_CODE = 44_000
+MOST_TOKENS = 380_000
 MOST_ATTRIBUTES = 15
 FIELD_WORDS = frozenset(
     {"paging", "polling", "staging", "testing", "routing", "rendering", "masking", "hashing", "logging", "timing"}
@@ -131,9 +132,11 @@ def faults(modules: list[Module], queries: int) -> list[str]:
         found.append(f"{queries} query files; at most {MOST_QUERY_FILES}: group statements by subject")
     if len(modules) > MOST_FILES:
         found.append(f"{len(modules)} Python files; at most {MOST_FILES}: fold small files into their only importer")
-    tokens = sum(each.tokens for each in modules)
-    if tokens > MOST_TOKENS:
-        found.append(f"{tokens:,} tokens; at most {MOST_TOKENS:,}: delete what no longer earns its place")
+    for name, most in (("code", MOST_CODE), ("tokens", MOST_TOKENS)):
+        count = sum(getattr(each, name) for each in modules)
+        if count > most:
+            unit = "code lines" if name == "code" else name
+            found.append(f"{count:,} {unit}; at most {most:,}: delete what no longer earns its place")
     found += [
         f"class {name} in {each.name} has {count} attributes; at most {MOST_ATTRIBUTES}: group them in a dataclass"
         for each in modules
