@@ -27,7 +27,7 @@ FAILURE = outlast.Failure(
     outlast.Category.API_TEMPORARY, True, outlast.Origin.HTTP, 503, exception_name="E", message="m", rule="r"
 )
 VALUES = {"str": "x", "int": 1, "float": 1.5, "float | None": 1.5, "bool": True, "Failure": FAILURE}
-KINDS = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, events.Event)]
+KINDS = [getattr(events, name) for name in events.__all__]
 EVENTS = [kind for kind in KINDS if kind is not events.Event]
 E9 = ["job_id", "run_id", "env", "job_start_at", "entity", "source_id", "attempt", "max_attempts"]
 
