@@ -17,9 +17,10 @@ ENGINE_KEY = "__celery__"
 
 Row = TypeVar("Row")
 _FREE_TEXT = frozenset([
-    "detail", "entity", "env", "error", "error_message", "etag", "failure", "job", "key", "last_error", "last_failure",
-    "last_modified", "memory", "name", "note", "options", "pending", "reason", "resource", "selector", "source_id",
-    "stopped_by", "subject", "text", "title", "traceback", "unique_key", "url", "who",
+    "acknowledged_by", "detail", "entity", "env", "error", "error_message", "etag", "failure", "job", "key",
+    "last_error", "last_failure", "last_modified", "memory", "name", "note", "options", "pending", "reason", "resource",
+    "selector", "snoozed_by", "source_id", "stopped_by", "subject", "text", "title", "traceback", "unique_key", "url",
+    "who",
 ])  # fmt: skip
 """Fields of rows that may contain secrets."""
 _DEEPEST = 100  # shown levels of nested lists; stored JSON may have any depth
