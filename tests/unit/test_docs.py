@@ -13,6 +13,7 @@ import celery._state
 import pytest
 import stamina
 import structlog
+from prometheus_client import CollectorRegistry
 
 import outlast
 from doc_pages import DOCS, FENCE, LINK, PAGES, ROOT, dead_links, examples, name_of, read, run
@@ -36,6 +37,7 @@ def world(monkeypatch, tmp_path):
     monkeypatch.setenv("SLACK_WEBHOOK", "https://hooks.slack.com/services/T000/B000/XXXX")
     monkeypatch.setattr("outlast.run.resources._resources", {})
     monkeypatch.setattr("outlast.record.bus.subscribers", ())
+    monkeypatch.setattr("prometheus_client.REGISTRY", CollectorRegistry())
     monkeypatch.setattr(celery._state._tls, "current_app", celery._state._tls.current_app)
     before = default_classifier()
     with fake_clock():
