@@ -94,7 +94,7 @@ def read_task(request: PageRequest) -> PageData:
     """Return a task with its history.
 
     Raises:
-        LookupError: If there is no task with that number.
+        LookupError: If the task does not exist.
     """
     store, task = request.app.store, _find_task(request)
     dead_letter = _dead_letter_number(store, task)
