@@ -334,6 +334,22 @@ def test_a_stop_does_not_wait_for_a_store_that_is_down(store, tmp_path):
     assert time.monotonic() - begun < 3
 
 
+def test_a_store_that_is_down_is_left_alone_while_the_worker_stops(store, tmp_path, caplog):
+    down = Outage(store)
+    app = outlast.App(down, policy=NOW, spool=tmp_path / "spool", grace=1.0)
+    started = threading.Event()
+
+    @app.task
+    def hello():
+        started.set()
+        down.error = AWAY
+
+    hello.enqueue()
+    with working(app):
+        assert started.wait(10)
+    assert 1 <= sum("the store failed" in each.getMessage() for each in caplog.records) < 40
+
+
 def test_a_store_that_takes_nothing_for_a_while_has_each_task_run_once(store, tmp_path):
     """A failover: connections break, then the database is read-only, then it is back. What was done stays done."""
     down, runs, ended = Outage(store), Counter(), threading.Event()

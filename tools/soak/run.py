@@ -160,9 +160,13 @@ class _Run:
                 "SELECT 'source', 'unpolled', count(*) FROM sources "
                 "WHERE id NOT IN (SELECT source_id FROM source_polls)"
             )
+            periodic = self.place.rows(
+                "SELECT 'periodic task', 'not run yet', 1 "
+                "WHERE NOT EXISTS (SELECT 1 FROM task_queue WHERE task_type LIKE '%tick')"
+            )
         except Exception as error:  # noqa: BLE001  # the database is only just back
             return [("database", repr(error), 1)]
-        return [*tasks, *replays, *letters, *(row for row in unseen if row[2])]
+        return [*tasks, *replays, *letters, *periodic, *(row for row in unseen if row[2])]
 
     def _balance(self, off: list[str]) -> list[str]:
         from tools.soak.books import Books, effects_in  # noqa: PLC0415  # at the end

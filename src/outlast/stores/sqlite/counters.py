@@ -19,16 +19,16 @@ from outlast.stores.sqlite.connection import SQL, SqliteDatabase, execute, now_m
 def write_delta(connection: Connection | sqlite3.Cursor, delta: CounterDelta, now: int) -> None:
     """Write the counter delta of a transaction."""
     for key, count in delta.counts.items():
-        execute(connection, "add_delta", (now, key.event.value, *key[1:], count))
+        execute(connection, "add_delta", (now, key.event.value, *key[1:], count, now))
     for fingerprint, (task_type, note) in delta.groups.items():
-        values = (fingerprint, task_type, note.error_type, note.error_category, note.error_message, now)
+        values = (fingerprint, task_type, note.error_type, note.error_category, note.error_message, now, now)
         execute(connection, "add_failure_group", values)
 
 
 def write_event(connection: Connection | sqlite3.Cursor, event: FlowEvent, count: int, now: int) -> None:
     """Count events that have no other attributes; write nothing for 0."""
     if count:
-        execute(connection, "add_delta", (now, event.value, "", "", "", count))
+        execute(connection, "add_delta", (now, event.value, "", "", "", count, now))
 
 
 def count_new_tasks(connection: Connection, up_to: int) -> None:

@@ -9,7 +9,7 @@ CAST(:step * 1000 AS INTEGER)
 -- name: add_delta
 -- The same event within ten seconds is the same row.
 INSERT INTO task_flow (span, at, event, task_type, category, fingerprint, n, seen)
-VALUES (0, ?1 / 10000 * 10000, ?2, ?3, ?4, ?5, ?6, ?1)
+VALUES (0, ? / 10000 * 10000, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET n = n + excluded.n, seen = max(seen, excluded.seen)
 
 -- name: uncounted_tasks

@@ -133,7 +133,7 @@ GROUP BY 1, 2 ORDER BY 3 DESC, 2
 -- name: add_failure_group
 -- The first failure of a cause creates its group; the counts come with the deltas.
 INSERT INTO failure_groups (fingerprint, task_type, error_type, error_category, error_message, first_seen, last_seen)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 
 -- name: mark_group
