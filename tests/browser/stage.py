@@ -150,7 +150,7 @@ def _built(url: str, *, tame: bool, **settings: Any) -> Stage:
 
 
 def _undelivered(message: object) -> None:
-    raise ConnectionError("the pager does not answer")
+    raise errors.AuthenticationError("the pager refuses the key")  # permanent, so that no job waits for a retry
 
 
 def _traffic(stage: Stage, act: int) -> None:

@@ -113,12 +113,12 @@ def test_monitors_that_share_a_cycle_see_one_outage(url):
             each.join(60)
         polls = [one.store.polls(number, 10) for number in numbers]
         assert server.count() == 40
+        assert alerts(one) == [("outage:feed", "first")]
+        assert counted(one, numbers) == [0] * 40
 
     assert len({each.cycle.id for each in summaries}) == 1
     assert [(each.cycle.failed, each.transitions) for each in summaries] == [(40, 0)] * 2
     assert [[line.outcome for line in each] for each in polls] == [["withdrawn", "failed"]] * 40
-    assert alerts(one) == [("outage:feed", "first")]
-    assert counted(one, numbers) == [0] * 40
 
 
 def test_a_book_half_of_which_is_dead_has_no_outage_for_ever(app):
