@@ -1,5 +1,7 @@
 """Tasks whose errors raise while they are read: one dead letter each, and nobody else is punished."""
 
+import dataclasses
+
 import pytest
 
 import outlast
@@ -64,6 +66,48 @@ def test_a_policy_that_lists_the_class_does_not_retry_what_cannot_be_read(app):
     (letter,) = app.dead_letters.list()
     assert (letter.reason, letter.retry_count) == (Reason.UNREADABLE, 1)
     assert letter.error_message == "it cannot be read: its own code raised SystemExit"
+
+
+class Ending(list):
+    def __iter__(self):
+        raise SystemExit(3)
+
+
+def test_code_of_the_program_that_ends_the_process_settles_its_task(app):
+    """A result, an argument or a backoff function: none of them has a task run for ever."""
+    bad, runs = [], []
+
+    @dataclasses.dataclass
+    class Point:
+        x: int
+
+        def __post_init__(self):
+            if bad:
+                raise SystemExit(3)
+
+    @app.task
+    def takes(point: Point):
+        runs.append("takes")
+
+    @app.task(keep_result=60)
+    def gives():
+        runs.append("gives")
+        return Ending([1])
+
+    def backoff(number):
+        raise SystemExit(9)
+
+    @app.task(policy=NOW.replace(backoff=backoff))
+    def waits():
+        runs.append("waits")
+        raise ConnectionError("reset")
+
+    numbers = [takes.enqueue(Point(1)).id, gives.enqueue().id, waits.enqueue().id]
+    bad.append(1)
+    app.worker().drain()
+    rows = [app.tasks.show(number).task for number in numbers]
+    assert [row.status for row in rows] == [Status.FAILED, Status.DONE, Status.FAILED]
+    assert sorted(runs) == ["gives", "waits"]
 
 
 @pytest.mark.parametrize("kind", BEYOND_EXCEPTION)

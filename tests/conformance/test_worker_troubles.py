@@ -347,7 +347,10 @@ def test_a_store_that_is_down_is_left_alone_while_the_worker_stops(store, tmp_pa
     hello.enqueue()
     with working(app):
         assert started.wait(10)
-    assert 1 <= sum("the store failed" in each.getMessage() for each in caplog.records) < 40
+    said = [each.getMessage() for each in caplog.records]
+    assert 1 <= sum("the store failed" in each for each in said) < 12
+    assert any("they are kept in" in each for each in said)
+    assert not any("still run in threads" in each for each in said), "it was done, and only its outcome is not stored"
 
 
 def test_a_store_that_takes_nothing_for_a_while_has_each_task_run_once(store, tmp_path):
@@ -527,6 +530,36 @@ def test_a_number_that_no_column_takes_is_set_aside(database, store, tmp_path):
     app.worker().drain()
     assert done(app) == 1
     assert [each.name for each in (tmp_path / "spool").iterdir()] == ["a.refused"]
+    assert store.workers() == []
+
+
+def test_a_file_that_cannot_be_read_keeps_no_worker_from_its_start(store, tmp_path, caplog):
+    app = outlast.App(store, policy=NOW, spool=tmp_path / "spool")
+    (tmp_path / "spool" / "a.jsonl").mkdir(parents=True)  # nobody can read it, not even root
+
+    @app.task
+    def hello():
+        pass
+
+    hello.enqueue()
+    app.worker().drain()
+    assert done(app) == 1
+    assert "could not read" in caplog.text
+
+
+def test_a_lease_that_was_lost_before_files_are_applied_is_asked_for_again(store, tmp_path):
+    late = Sick(store, LeaseLostError("late"), times=1, on=lambda turn: bool(turn.settlements))
+    app = outlast.App(late, policy=NOW, spool=tmp_path / "spool")
+
+    @app.task
+    def hello():
+        pass
+
+    hello.enqueue()
+    Spool(tmp_path / "spool").keep([], [Settlement(10**6, 1, Kind.RETRY, 1.0)])
+    app.worker().drain()
+    assert done(app) == 1
+    assert list((tmp_path / "spool").iterdir()) == []
     assert store.workers() == []
 
 

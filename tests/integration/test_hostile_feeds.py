@@ -163,6 +163,16 @@ def test_what_needs_too_much_memory_is_refused(server):
         fetched(server, entities(200_000, 60_000).replace(b"&lt;p style='", b"").replace(b"'&gt;", b""))
 
 
+def test_a_long_base_address_in_every_link_is_refused(server):
+    entry = "<entry><id>{}</id><link href='l'/><summary type='html'>&lt;a href='y'&gt;</summary></entry>"
+    base = "http://a.example/" + "x" * 50_000
+    body = (
+        f"<feed xmlns='http://www.w3.org/2005/Atom' xml:base='{base}/'>{''.join(map(entry.format, range(1000)))}</feed>"
+    )
+    with pytest.raises(ContentError, match="more than 40 MiB"):
+        fetched(server, body.encode())
+
+
 def test_a_limit_that_the_parent_ignores_counts(server):
     before = signal.signal(signal.SIGPROF, signal.SIG_IGN)
     try:

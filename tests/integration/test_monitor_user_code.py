@@ -236,6 +236,21 @@ def test_sync_fetchers_that_hang_keep_neither_the_store_nor_the_program_waiting(
     assert {app.sources.get(number).leased_until for number in numbers} == {None}, "all given back"
 
 
+def test_a_response_that_cannot_be_read_starts_the_cooldown_of_the_source(app):
+    class Hostile(outlast.errors.RateLimitError):
+        @property
+        def response(self):
+            raise SystemExit(3)
+
+    def fetch(source):
+        raise Hostile("slow down", retry_after=600)
+
+    add(app, ["https://busy.example/feed"])
+    summary = app.monitor(QUICK, fetch=fetch).cycle()
+    assert summary.cycle.deferred == 1
+    assert [each.resource for each in app.tasks.cooldowns()] == ["busy.example"]
+
+
 def test_what_cannot_be_polled_is_listed_all_at_once_before_any_request(app):
     """B1: also what was stored by something else than the book."""
     bad = ["ftp://files.example/", "http://", "http://user:hunter2@/", "http://ok.example:99999/"]

@@ -122,6 +122,17 @@ def test_a_page_that_is_nothing_but_depth_is_refused(server, piece):
         fetch(server, piece * 500_000)
 
 
+@pytest.mark.parametrize(("elements", "paragraphs"), [(2_000, 3_000), (500, 100_000)])
+def test_a_page_whose_open_elements_would_be_copied_into_each_paragraph_is_refused(server, elements, paragraphs):
+    body = "<p>" + "".join(f"<b a={n}>" for n in range(elements)) + "<p>x" * paragraphs
+    with pytest.raises(ContentError, match="not closed"):
+        fetch(server, page(body))
+
+
+def test_a_page_that_closes_what_it_opens_is_read(server):
+    assert len(fetch(server, page("<p><b>one</b> <a href=x>two</a></p>" * 50_000)).content.split()) == 100_000
+
+
 def test_a_long_and_flat_page_is_read(server):
     body = page("<div><p>one<li>two<br><img src=x></div>" * 20_000)
 

@@ -75,6 +75,16 @@ def test_guessing_links_is_slowed_down_and_a_right_link_lets_in_at_once(app, mon
     assert "a-guess" not in caplog.text
 
 
+def test_a_link_lets_in_though_the_next_one_cannot_be_printed(app):
+    access, site = own(app, tokens=Tokens())
+
+    def printed():
+        raise BrokenPipeError
+
+    access.on_link_used = printed
+    assert Client(site).get(f"/enter?once={access.links.new()}").status == 303
+
+
 def test_a_link_of_a_dashboard_that_only_shows_makes_a_reader(app):
     access, site = own(app, tokens=Tokens(), read_only=True)
     answer = Client(site).get(f"/enter?once={access.links.new()}")

@@ -10,6 +10,7 @@ import pytest
 import outlast
 from outlast.errors import ConfigError, PayloadError
 from outlast.queue.periodic_tasks import next_time_function
+from outlast.stores.urls import spool_folder
 
 
 @pytest.fixture
@@ -30,6 +31,17 @@ def app(tmp_path):
 def test_urls_that_name_no_store(url, said):
     with pytest.raises(ConfigError, match=said):
         outlast.App(url)
+
+
+def test_a_spool_stays_where_it_is_when_the_password_changes():
+    def folder(url):
+        return spool_folder(url, None)
+
+    here = folder("postgresql://ada:old@db:5432/shop?sslmode=require")
+    assert folder("postgresql://ada:new@db:5432/shop?sslmode=require&password=x") == here
+    others = ["bob:old@db:5432/shop", "ada:old@two:5432/shop", "ada:old@db:5433/shop", "ada:old@db:5432/other"]
+    others.append("ada:old@db:5432/shop?options=-csearch_path%3Dother")
+    assert len({here, *(folder(f"postgresql://{each}") for each in others)}) == 6
 
 
 def test_sqlite_urls(tmp_path, monkeypatch):

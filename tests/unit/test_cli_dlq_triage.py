@@ -69,6 +69,12 @@ class TestCanary:
         assert (data["state"], data["total"], data["reason"], data["canary"]) == ("running", 3, "fixed", True)
         until(lambda: world.json("dlq", "replays", "show", data["id"])["state"] == "done", 20, "the end")
 
+    def test_ids_that_do_not_exist_are_told_and_nothing_starts(self, world):
+        world.dead_letters(2)
+        result = world.run("dlq", "replay", 1, 99, "--canary", "--no-wait", code=1)
+        assert result.stderr.startswith("Error: only 1 of these ids exist\n")
+        assert world.json("dlq", "replays", "list") == []
+
     def test_no_worker_is_alive(self, world):
         world.dead_letters(2)
         result = world.run("dlq", "replay", "--all", "--canary", code=1)

@@ -123,6 +123,13 @@ class TestQueues:
         assert world.json("queues", "list") == []
         assert world.run("queues", "pause", "mail", "--app", "jobs:app").stdout.startswith("queue mail is paused")
 
+    def test_close_of_a_breaker_that_nobody_has(self, world):
+        world.run("db", "init", "--url", "sqlite:///outlast.db")
+        world.run("breakers", "close", "nosuch", code=1)
+        world.run("breakers", "open", "nosuch")
+        world.run("breakers", "close", "nosuch")  # an order is withdrawn
+        world.run("breakers", "close", "nosuch", code=1)
+
     def test_resume_of_a_queue_that_nobody_knows(self, world):
         world.enqueue("mail", "to=me")
         world.run("queues", "pause", "empty", "--new")

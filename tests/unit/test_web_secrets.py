@@ -150,6 +150,10 @@ def test_wrong_guesses_wait_longer_each_time():
         slow.failed("10.0.0.1")
     assert waits == [1, 2, 4, 8, 16, 32, MAX_WAIT_SECONDS, MAX_WAIT_SECONDS]
     slow.check("10.0.0.2")  # elsewhere nobody waits
+    for _ in range(1100):
+        slow.failed("10.0.0.1")
+    with pytest.raises(TooManyAttemptsError):
+        slow.check("10.0.0.1")
 
 
 def test_a_link_is_good_for_a_while():

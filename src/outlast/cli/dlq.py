@@ -288,6 +288,12 @@ class _Selection(NamedTuple):
         return bool(self.ids) and not self.filters
 
     @property
+    def least(self) -> int:
+        """How many dead letters must exist: all that are listed, or one that matches the filters."""
+        every = self.has_only_ids and self.limit is None
+        return len(set(self.ids)) if every else bool(self.criteria)
+
+    @property
     def criteria(self) -> JsonObject:
         """The filters and the ids; empty for all dead letters."""
         return {**self.filters, "ids": self.ids} if self.ids else self.filters
@@ -387,8 +393,9 @@ def replay(  # noqa: PLR0913  # its options
     if dry_run:
         _print_dry_run(app, selection, "would be replayed", as_json=as_json)
     elif canary or rate is not None or max_failures is not None:
-        if selection.criteria and not selection.count(app):
-            raise CommandError("no dead letters match", f"{next_command('dlq', 'list')} shows all")
+        if (found := selection.count(app)) < selection.least:
+            what = f"only {found} of these ids exist" if found else "no dead letters match"
+            raise CommandError(what, f"{next_command('dlq', 'list')} shows all")
         started = app.dead_letters.replay_later(
             canary=canary, rate=rate, max_failures=max_failures, why=why, **selection.arguments, limit=selection.limit
         )

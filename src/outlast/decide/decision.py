@@ -277,7 +277,8 @@ def _decide(failure: "Failure | None", policy: "RetryPolicy", state: DecisionSta
         return Fail(DecisionReason.EXHAUSTED)
     try:
         delay = _delay(failure, policy, state)
-    except Exception as error:  # noqa: BLE001  # a backoff function of the user's; the failure matters more
+    except BaseException as error:  # noqa: BLE001  # a backoff function of the user's; the failure matters more
+        contain(error)
         state.broken("backoff", error)
         return Fail(DecisionReason.BROKEN)
     hint = failure.retry_after if failure is not None and state.wait is None else state.wait
@@ -343,7 +344,8 @@ def _own_wait(failure: "Failure", policy: "RetryPolicy", state: DecisionState) -
     """Return the policy's own wait after a rate limit without a hint; None if its backoff function raises."""
     try:
         return policy.delay_after(failure, 1, chance=state.chance)
-    except Exception as error:  # noqa: BLE001  # a backoff function of the user's; the failure matters more
+    except BaseException as error:  # noqa: BLE001  # a backoff function of the user's; the failure matters more
+        contain(error)
         state.broken("backoff", error)
         return None
 

@@ -339,7 +339,7 @@ def order_breaker(state: str, app: "App", values: Values, _who: str | None) -> O
         message = f"the breaker of {name} is closed in all processes; {soon}"
     else:
         message = f"no process has a breaker named {name}; if there was an order to open it, it is withdrawn"
-        return OperationResult(message, data, ok=bool(rows))
+        return OperationResult(message, data, ok=any(row.order == "open" for row in rows))
     return OperationResult(message, data)
 
 

@@ -354,7 +354,9 @@ class ClaimLoop:
     def _pause_after_store_error(self, error: Exception) -> Category:
         """Make the next tick wait, and return the category of the error."""
         failure = classify(error)
-        seconds = self._store_pause.grow()
+        before, seconds = self._store_pause.seconds, self._store_pause.grow()
+        if self.worker.stopping and before == seconds:  # it is tried ten times a second
+            return failure.category
         log.error("the store failed (%s), retrying in %.1f s: %s", failure.category, seconds, failure.message)
         return failure.category
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from json import JSONDecoder, JSONEncoder
 from typing import Any, NoReturn
 
+from outlast.classify.safe_access import contain
 from outlast.errors import PayloadError
 from outlast.queue.json_conversion import Conversion, Misfit, conversion_of, hints_of, misfit_error, optional_conversion
 
@@ -101,7 +102,8 @@ class Codec:
         for name, value in given.items():
             try:
                 given[name] = plan.conversions[name].load(value)
-            except Exception as error:  # a class of the program may raise anything
+            except BaseException as error:  # a class of the program may raise anything
+                contain(error)
                 raise _payload_error(f"task {self.name}, parameter {name}", error) from error
         if plan.only_keywords:
             return (), given
@@ -143,7 +145,8 @@ def encode_result(value: Any, hint: Any = Any, *, limit: int = PAYLOAD_LIMIT) ->
     """
     try:
         return _encode_checked(conversion_of(hint).dump(value), limit)
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         raise _payload_error("result", error) from error
 
 
@@ -167,11 +170,12 @@ def decode_result(text: str, hint: Any = Any) -> Any:
     """
     try:
         return conversion_of(hint).load(DECODER.decode(text))
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         raise _payload_error("result", error) from error
 
 
-def _payload_error(about: str, error: Exception) -> PayloadError:
+def _payload_error(about: str, error: BaseException) -> PayloadError:
     """Return the error about a value, without the text of an error of the program, which may contain the value."""
     if isinstance(error, Misfit):
         return PayloadError(f"{about}{error.path}: {error}")

@@ -54,6 +54,9 @@ class Spool:
                 settlements, unread = _read_file(path)
             except FileNotFoundError:  # another worker that started at the same time has applied it
                 continue
+            except OSError as error:  # a file must not prevent the start of workers
+                log.error("could not read %s: %s", path, error)
+                continue
             try:
                 refused = store.settle_and_claim(SettleAndClaim(worker_id, [], settlements, [])).refused
             except LeaseLostError:

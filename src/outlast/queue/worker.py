@@ -182,7 +182,7 @@ class Worker:
         stop_listening = self.store.listen(on_notification)
         thread = threading.Thread(target=heartbeat.run, name="outlast-heartbeat", daemon=True)
         try:
-            if not self._try_until_available(lambda: self._recover(spool, heartbeat, drain=drain), drain=drain):
+            if not self._try_until_available(lambda: self._recover(spool, state, heartbeat, drain=drain), drain=drain):
                 return 0
             thread.start()
             if self.delivery is not None and not drain:
@@ -228,9 +228,13 @@ class Worker:
         self.store.check_dead_letters()
         self._register()
 
-    def _recover(self, spool: Spool, heartbeat: LeaseHeartbeat, *, drain: bool) -> None:
+    def _recover(self, spool: Spool, state: WorkerState, heartbeat: LeaseHeartbeat, *, drain: bool) -> None:
         """Apply spooled outcomes and rescue lost tasks before the first claim."""
-        spool.replay(self.store, self.id)
+        try:
+            spool.replay(self.store, self.id)
+        except LeaseLostError:  # the store was not available for longer than the lease
+            self._register_again(state, heartbeat)
+            spool.replay(self.store, self.id)
         self._unpark()
         heartbeat.rescue(self.settings.crash_limit)
         self.schedule.begin(self.store)
@@ -254,9 +258,9 @@ class Worker:
         if claim_loop.state.held:
             claim_loop.runners.abandon()
             self._tick_while_held(claim_loop, heartbeat, 1.0)
-        held = len(claim_loop.state.held)
-        if held:
-            log.warning("%d tasks still run in threads, which cannot be stopped; they will run again", held)
+        running = len(claim_loop.state.held) - claim_loop.unsettled
+        if running > 0:
+            log.warning("%d tasks still run in threads, which cannot be stopped; they will run again", running)
 
     def _tick_while_held(self, claim_loop: ClaimLoop, heartbeat: LeaseHeartbeat, seconds: float) -> None:
         end = time.monotonic() + seconds

@@ -24,6 +24,7 @@ MOST_MEMORY = 512 * 1024 * 1024
 OUT_OF_MEMORY = 3
 """Exit code of a child process that reached this limit."""
 _MOST_ENTRIES = 10_000  # entries of one feed; the rest is ignored
+_MOST_TEXT = 40 * 1024**2  # characters of a parsed feed as JSON
 
 
 class ParsedEntry(NamedTuple):
@@ -163,7 +164,10 @@ def main() -> None:
                 reply = parse_feed(body, headers)
             except ContentError as error:
                 reply = str(error)
-            sys.stdout.write(json.dumps(reply) + "\n")
+            line = json.dumps(reply)
+            if len(line) > _MOST_TEXT:  # links grow with a long base address
+                line = json.dumps(f"the parsed feed has more than {_MOST_TEXT // 1024**2} MiB")
+            sys.stdout.write(line + "\n")
             _end_after(0)
             sys.stdout.flush()
         except MemoryError:

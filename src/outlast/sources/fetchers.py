@@ -339,7 +339,7 @@ async def run_in_own_thread(function: Callable[..., Any], *args: Any) -> Any:
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     done: asyncio.Future[Any] = loop.create_future()
 
-    def settle(result: Any, error: Exception | None) -> None:
+    def settle(result: Any, error: BaseException | None) -> None:
         if done.done():  # cancelled meanwhile
             return
         if error is None:
@@ -349,14 +349,14 @@ async def run_in_own_thread(function: Callable[..., Any], *args: Any) -> Any:
 
     def work() -> None:
         result: Any = None
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             result = context.run(function, *args)
             checked_result_type(name_of(function), result)
         except BaseException as raised:  # noqa: BLE001  # raised where it is awaited
-            error = raised if isinstance(raised, Exception) else None
-            if error is None or issubclass(type(raised), StopIteration):  # a future does not accept StopIteration
-                error = RuntimeError(f"{type(raised).__name__} was raised")
+            error, kind = raised, type(raised)
+            if not issubclass(kind, Exception) or issubclass(kind, StopIteration):  # which a future does not accept
+                error = RuntimeError(f"{kind.__name__} was raised")
                 error.__cause__ = raised
         with suppress(RuntimeError):  # the loop has been closed meanwhile
             loop.call_soon_threadsafe(settle, result, error)

@@ -23,8 +23,10 @@ _META_WITHIN = 4096  # bytes of a page that are searched for its charset
 _META = re.compile(rb"<meta[^>]{1,300}?charset\s{0,10}=\s{0,10}[\"']?\s{0,10}([a-z0-9_:.-]{1,40})", re.IGNORECASE)
 
 # The parser needs quadratic time in the depth: a megabyte of <div> would take minutes.
-_FEW_TAGS = 10_000
 _DEEPEST = 5_000
+# The parser opens elements such as <b> again in each element after them, until they are closed.
+_MOST_COPIES = 5_000_000
+_FORMATTING = word_set("a b big code em font i nobr s small strike strong tt u")
 _TAG = re.compile(r"<(/?)([a-z][a-z0-9-]{0,30})", re.IGNORECASE)
 # They have no end tag, or end where the next one of their kind starts.
 _FLAT = word_set("area base br col embed hr img input link meta param source track wbr p li dt dd tr td th option")
@@ -96,20 +98,23 @@ def _decode_page(answer: SourceResponse) -> str:
 
 
 def _check_depth(html: str) -> None:
-    if html.count("<") <= _FEW_TAGS:
-        return
-    depth = 0
+    depth = formatting = copies = 0
     opened: dict[str, int] = {}
     for end, tag in _TAG.findall(html):
         name = tag.lower()
+        copies += 0 if end else formatting
+        if copies > _MOST_COPIES:
+            raise ContentError("the page has too many elements such as <b> that are not closed")
         if name in _FLAT:
             continue
         if not end:
             opened[name] = opened.get(name, 0) + 1
             depth += 1
+            formatting += name in _FORMATTING
         elif opened.get(name):
             opened[name] -= 1
             depth -= 1
+            formatting -= name in _FORMATTING
         if depth > _DEEPEST:
             raise ContentError(f"the page is nested more than {_DEEPEST:,} elements deep")
 

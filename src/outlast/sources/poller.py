@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from outlast import async_backends, clock
 from outlast.classify import attach_failure, failure_of
-from outlast.classify.safe_access import drop_interrupts
+from outlast.classify.safe_access import contained, drop_interrupts
 from outlast.decide.decision import Decision, DecisionReason, DecisionState, Defer, Place, deferral_seconds
 from outlast.decide.source_health import Profile, SourceRules, SourceState, probe_delay
 from outlast.errors import ConfigError
@@ -269,7 +269,7 @@ class Poller:
         )
         if wait is None or failure.exception_name == _COOLING_DOWN:
             return wait
-        answered = _response_host(error) or host
+        answered = contained(None, _response_host, error) or host
         left = await self._left(answered)  # what the transport has reported already
         unknown = self._alone or left <= 0  # a fetcher without our client has reported nothing
         if unknown or (failure.retry_after is None and left < wait):  # without a hint it knows less than the profile

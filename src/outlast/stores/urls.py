@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from outlast.errors import ConfigError
 from outlast.ports.store import Store
@@ -45,5 +45,9 @@ def spool_folder(url: object, file: Path | None) -> Path:
     """Return the folder for outcomes that could not be stored: next to the file, or in the user's home folder."""
     if file is not None:
         return file.with_name(f"{file.name}-spool")
-    digest = hashlib.sha256(str(url).encode()).hexdigest()[:16]
+    parts = urlsplit(str(url))  # without the password, which may change
+    login, _, server = parts.netloc.rpartition("@")
+    options = sorted(pair for pair in parse_qsl(parts.query) if pair[0] != "password")
+    database = (parts.scheme, login.partition(":")[0], server, parts.path, options)
+    digest = hashlib.sha256(repr(database).encode()).hexdigest()[:16]
     return Path.home() / ".outlast" / "spool" / digest

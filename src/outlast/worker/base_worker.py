@@ -29,6 +29,8 @@ from outlast.worker.error_handler import CURRENT_CLAIM, CurrentClaim, ErrorHandl
 from outlast.worker.queue_access import store_of
 from outlast.worker.settings import BaseWorkerSettings, read_settings
 
+_LAST_SECONDS, _LAST_PAUSE = 5.0, 0.2  # how long, and how often, a worker that closes tries to record its outcomes
+
 
 @dataclass(frozen=True)
 class WorkerTask:
@@ -291,6 +293,10 @@ class BaseWorker(ABC):
         """Unregister the worker; needed only without `run`. Held tasks are released without using an attempt."""
         if self._lease.is_registered:
             self._write_unwritten()
+            end = clock.monotonic() + _LAST_SECONDS
+            while self._unsettled.unwritten and clock.monotonic() < end:
+                clock.sleep(_LAST_PAUSE)
+                self._write_unwritten()
         self._lease.stop()
         self._unsettled = _UnsettledTasks()
         if self._owns_store:
