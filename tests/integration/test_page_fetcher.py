@@ -131,6 +131,8 @@ def test_a_page_whose_open_elements_would_be_copied_into_each_paragraph_is_refus
 
 def test_a_page_that_closes_what_it_opens_is_read(server):
     assert len(fetch(server, page("<p><b>one</b> <a href=x>two</a></p>" * 50_000)).content.split()) == 100_000
+    body = "<a name=x>one</p>" * 4_000 + "<p>two</p>" * 10_000  # an <a> closes the one before it
+    assert len(fetch(server, page(body)).content.split()) == 14_000
 
 
 def test_a_long_and_flat_page_is_read(server):

@@ -26,7 +26,7 @@ _META = re.compile(rb"<meta[^>]{1,300}?charset\s{0,10}=\s{0,10}[\"']?\s{0,10}([a
 _DEEPEST = 5_000
 # The parser opens elements such as <b> again in each element after them, until they are closed.
 _MOST_COPIES = 5_000_000
-_FORMATTING = word_set("a b big code em font i nobr s small strike strong tt u")
+_FORMATTING = word_set("b big code em font i s small strike strong tt u")
 _TAG = re.compile(r"<(/?)([a-z][a-z0-9-]{0,30})", re.IGNORECASE)
 # They have no end tag, or end where the next one of their kind starts.
 _FLAT = word_set("area base br col embed hr img input link meta param source track wbr p li dt dd tr td th option")
