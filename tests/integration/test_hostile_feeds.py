@@ -239,7 +239,7 @@ parser = feed._ParserProcess()
 print(parser._process.pid, flush=True)
 if sys.argv[1] == "busy":
     body = b"<?xml version='1.0'?><rss version='2.0'><channel><item><author>" + b"a" * 100_000 + b"</author></item></channel></rss>"
-    head = b'[1, %d, {"content-type": "application/xml; charset=utf-8"}]' % len(body)
+    head = b'["feed", 1, %d, {"content-type": "application/xml; charset=utf-8"}]' % len(body)
     parser._process.stdin.write(head + b"\\n" + body)
     parser._process.stdin.flush()
     time.sleep(0.5)

@@ -100,11 +100,8 @@ async def _parsed(source: Source, answer: SourceResponse) -> ParsedFeed:
     headers = {"content-location": answer.url, "content-type": content_type}
     if _is_short(body, content_type):
         return await asyncio.to_thread(parse_feed, body, headers)
-    quick, slow = _slots.setdefault(
-        asyncio.get_running_loop(), (asyncio.Semaphore(_CHILDREN), asyncio.Semaphore(_SLOW_CHILDREN))
-    )
-    async with slow if len(body) > _LONG or source.consecutive_failures else quick:
-        return await _parsed_in_child(body, headers)
+    parsed = ParsedFeed(*await reply_of_child("feed", source, body, headers))
+    return parsed._replace(entries=[ParsedEntry(*each) for each in parsed.entries])
 
 
 def _is_short(body: bytes, content_type: str) -> bool:
@@ -114,7 +111,7 @@ def _is_short(body: bytes, content_type: str) -> bool:
 
 
 class _ParserProcess:
-    """A child process that parses one feed after another. It ends when this process does."""
+    """A child process that parses one feed or page after another. It ends when this process does."""
 
     def __init__(self) -> None:
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
@@ -183,27 +180,40 @@ def _leave_parsers_to_parent() -> None:
 after_fork(_leave_parsers_to_parent)
 
 
-async def _parsed_in_child(body: bytes, headers: dict[str, str]) -> ParsedFeed:
-    """Parse a feed in a child process, which is killed if this is cancelled."""
-    seconds = min(_CPU_SECONDS + len(body) // _BYTES_PER_SECOND, _MOST_CPU_SECONDS)
-    parser = _take_idle_parser() or _ParserProcess()
-    try:
-        head = json.dumps([seconds, len(body), headers]).encode()
-        written = await run_in_own_thread(parser.reply_to, head + b"\n" + body)
-    except BaseException:
-        parser.end()
-        raise
-    if not written.endswith(b"\n"):
-        _check_exit(*parser.end(kill=False), seconds)
-    elif len(body) <= _LONG:
-        _idle_parsers.append(parser)
-    else:
-        parser.end()  # a long feed leaves it with much memory
-    reply = await asyncio.to_thread(json.loads, written)
+async def reply_of_child(what: str, source: Source, body: bytes, options: dict[str, Any]) -> list[Any]:
+    """Parse a feed or a page in a child process, which is killed if this is cancelled.
+
+    Args:
+        what: ``feed`` or ``page``.
+        source: Where it is from.
+        body: What to parse.
+        options: The headers of a feed; the selector of a page.
+
+    Raises:
+        ContentError: If it cannot be parsed, or not within the limits of CPU time and memory.
+    """
+    quick, slow = _slots.setdefault(
+        asyncio.get_running_loop(), (asyncio.Semaphore(_CHILDREN), asyncio.Semaphore(_SLOW_CHILDREN))
+    )
+    async with slow if len(body) > _LONG or source.consecutive_failures else quick:
+        seconds = min(_CPU_SECONDS + len(body) // _BYTES_PER_SECOND, _MOST_CPU_SECONDS)
+        parser = _take_idle_parser() or _ParserProcess()
+        try:
+            head = json.dumps([what, seconds, len(body), options]).encode()
+            written = await run_in_own_thread(parser.reply_to, head + b"\n" + body)
+        except BaseException:
+            parser.end()
+            raise
+        if not written.endswith(b"\n"):
+            _check_exit(what, *parser.end(kill=False), seconds)
+        elif len(body) <= _LONG:
+            _idle_parsers.append(parser)
+        else:
+            parser.end()  # a long text leaves it with much memory
+        reply: list[Any] | str = await asyncio.to_thread(json.loads, written)
     if isinstance(reply, str):
         raise ContentError(reply)
-    parsed = ParsedFeed(*reply)
-    return parsed._replace(entries=[ParsedEntry(*each) for each in parsed.entries])
+    return reply
 
 
 class ParserEndedError(Exception):
@@ -212,15 +222,15 @@ class ParserEndedError(Exception):
     outlast_category = "system"
 
 
-def _check_exit(code: int, complaint: bytes, seconds: int) -> None:
+def _check_exit(what: str, code: int, complaint: bytes, seconds: int) -> None:
     if code == OUT_OF_MEMORY:
-        raise ContentError(f"the feed needs more than {MOST_MEMORY // 1024**2} MiB of memory to parse")
+        raise ContentError(f"the {what} needs more than {MOST_MEMORY // 1024**2} MiB of memory to parse")
     if sys.platform != "win32" and code == -signal.SIGPROF:
-        raise ContentError(f"the feed needs more than {seconds} s of CPU time to parse")
+        raise ContentError(f"the {what} needs more than {seconds} s of CPU time to parse")
     if code >= 0 or -code in _FOREIGN_SIGNALS:
         last_line = complaint.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
         raise ParserEndedError(f"the process of the feed parser ended with exit code {code}: {last_line}".rstrip(": "))
-    raise ContentError(f"the feed made the parser crash (signal {-code})")
+    raise ContentError(f"the {what} made the parser crash (signal {-code})")
 
 
 def _feed_of(parsed: ParsedFeed, answer: SourceResponse) -> tuple[Feed, str]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from xml.sax import SAXException
 
 from outlast.errors import ContentError
+from outlast.sources.page_text import page_text
 
 MOST_MEMORY = 512 * 1024 * 1024
 """Bytes that a child process may use (Linux)."""
@@ -148,25 +149,26 @@ def _next_head(seconds: float) -> bytes:
 
 
 def main() -> None:
-    """Read feeds from stdin until it ends; write each to stdout as a line of JSON, or text that says why not.
+    """Read feeds and pages from stdin until it ends; write each to stdout as a line of JSON, or text that says why not.
 
-    Before each feed is a line of JSON: its limit in seconds of CPU time, its length in bytes and its headers. The first
-    argument is how many seconds this process waits for the next feed.
+    Before each is a line of JSON: whether it is a feed or a page, its limit in seconds of CPU time, its length in
+    bytes, and the headers of a feed or the selector of a page. The first argument is how many seconds this process
+    waits for the next one.
     """
     _limit_memory()
     while head := _next_head(float(sys.argv[1])):
         reply: Any
         try:
-            seconds, length, headers = json.loads(head)
+            what, seconds, length, options = json.loads(head)
             body = sys.stdin.buffer.read(length)
             _end_after(seconds)
             try:
-                reply = parse_feed(body, headers)
+                reply = parse_feed(body, options) if what == "feed" else [page_text(body.decode(), options["selector"])]
             except ContentError as error:
                 reply = str(error)
             line = json.dumps(reply)
             if len(line) > _MOST_TEXT:  # links grow with a long base address
-                line = json.dumps(f"the parsed feed has more than {_MOST_TEXT // 1024**2} MiB")
+                line = json.dumps(f"the parsed {what} has more than {_MOST_TEXT // 1024**2} MiB")
             sys.stdout.write(line + "\n")
             _end_after(0)
             sys.stdout.flush()

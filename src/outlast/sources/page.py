@@ -4,32 +4,24 @@ import asyncio
 import codecs
 import hashlib
 import re
+from contextlib import suppress
 from typing import Any
 
-from outlast.errors import ConfigError, ContentError
-from outlast.patterns import word_set
+from outlast.errors import ContentError
 from outlast.ports.source_rows import Source
+from outlast.sources.feed import reply_of_child
 from outlast.sources.fetchers import Fetched, SourceResponse, download, web_charset
+from outlast.sources.page_text import page_text
 
-_HIDDEN = word_set("script style noscript template")
-# They do not separate words; every other element does.
-_INLINE = word_set(
-    "a abbr b bdi bdo big cite code data del dfn em font i ins kbd label mark q rb rp rt ruby s samp small span strike "
-    "strong sub sup time tt u var wbr"
-)
-_TEXT = "-text"  # the parser's name for a piece of text
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _META_WITHIN = 4096  # bytes of a page that are searched for its charset
 _META = re.compile(rb"<meta[^>]{1,300}?charset\s{0,10}=\s{0,10}[\"']?\s{0,10}([a-z0-9_:.-]{1,40})", re.IGNORECASE)
 
-# The parser needs quadratic time in the depth: a megabyte of <div> would take minutes.
-_DEEPEST = 5_000
-# The parser opens elements such as <b> again in each element after them, until they are closed.
-_MOST_COPIES = 5_000_000
-_FORMATTING = word_set("b big code em font i s small strike strong tt u")
-_TAG = re.compile(r"<(/?)([a-z][a-z0-9-]{0,30})", re.IGNORECASE)
-# They have no end tag, or end where the next one of their kind starts.
-_FLAT = word_set("area base br col embed hr img input link meta param source track wbr p li dt dd tr td th option")
+# The parser needs quadratic time in the depth, and opens elements such as <b> again in each one after them until they
+# are closed. Up to these numbers that costs little; pages with more are parsed in a child process with limits.
+_MOST_TAGS, _MOST_COPIES = 5_000, 250_000
+_TAG = re.compile(r"<[a-z]", re.IGNORECASE)
+_FORMATTING = re.compile(r"<(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)[\s/>]", re.IGNORECASE)
 
 
 async def fetch_page(source: Source, client: Any) -> Fetched:
@@ -44,14 +36,21 @@ async def fetch_page(source: Source, client: Any) -> Fetched:
 
     Raises:
         ConfigError: If selectolax is not installed, or the selector cannot be parsed.
-        ContentError: If the selector matches nothing.
+        ContentError: If the selector matches nothing, or the parser needs too much CPU time or memory.
         Exception: As for `download`.
     """
-    parser = _selectolax()
+    with suppress(
+        ContentError
+    ):  # nothing matches yet; a wrong selector or a missing package is told before the request
+        page_text("", source.selector)
     answer = await download(client, source)
     if answer.not_modified:
         return Fetched(not_modified=True, http_status=answer.status)
-    text = await asyncio.to_thread(_watched_text, parser, answer, source.selector)
+    html = await asyncio.to_thread(_decode_page, answer)
+    if await asyncio.to_thread(_is_harmless, html):
+        text = await asyncio.to_thread(page_text, html, source.selector)
+    else:
+        (text,) = await reply_of_child("page", source, html.encode("utf-8", "replace"), {"selector": source.selector})
     return Fetched(
         content=text,
         hash=hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
@@ -59,29 +58,6 @@ async def fetch_page(source: Source, client: Any) -> Fetched:
         last_modified=answer.last_modified,
         http_status=answer.status,
     )
-
-
-def _selectolax() -> Any:
-    try:
-        from selectolax import lexbor  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise ConfigError("pages need one more package: pip install 'outlast[feeds]'") from error
-    return lexbor
-
-
-def _watched_text(parser: Any, answer: SourceResponse, selector: str | None) -> str:
-    html = _decode_page(answer)
-    _check_depth(html)
-    tree = parser.LexborHTMLParser(html)
-    if selector is None:
-        return _element_text(tree.body or tree.root)
-    try:
-        found = tree.css(selector)
-    except parser.SelectolaxError as error:
-        raise ConfigError(f"selector {selector!r} is not valid") from error
-    if not found:
-        raise ContentError(f"selector {selector!r} matches nothing")
-    return "\n".join(_element_text(node) for node in found)
 
 
 def _decode_page(answer: SourceResponse) -> str:
@@ -97,39 +73,6 @@ def _decode_page(answer: SourceResponse) -> str:
     return answer.body.decode(stated or "utf-8", "replace")
 
 
-def _check_depth(html: str) -> None:
-    depth = formatting = copies = 0
-    opened: dict[str, int] = {}
-    for end, tag in _TAG.findall(html):
-        name = tag.lower()
-        copies += 0 if end else formatting
-        if copies > _MOST_COPIES:
-            raise ContentError("the page has too many elements such as <b> that are not closed")
-        if name in _FLAT:
-            continue
-        if not end:
-            opened[name] = opened.get(name, 0) + 1
-            depth += 1
-            formatting += name in _FORMATTING
-        elif opened.get(name):
-            opened[name] -= 1
-            depth -= 1
-            formatting -= name in _FORMATTING
-        if depth > _DEEPEST:
-            raise ContentError(f"the page is nested more than {_DEEPEST:,} elements deep")
-
-
-def _element_text(node: Any) -> str:
-    """Return the text of an element. The tree is not changed, because other matches may be inside."""
-    parts: list[str] = []
-    waiting: list[Any] = [*node.iter(include_text=True)][::-1]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            parts.append(each)
-        elif each.tag == _TEXT:
-            parts.append(each.text(deep=False))
-        elif each.tag not in _HIDDEN:
-            inside = [*each.iter(include_text=True)]
-            waiting.extend(inside[::-1] if each.tag in _INLINE else [" ", *inside[::-1], " "])
-    return " ".join("".join(parts).split())
+def _is_harmless(html: str) -> bool:
+    tags = len(_TAG.findall(html))
+    return tags <= _MOST_TAGS and tags * len(_FORMATTING.findall(html)) <= _MOST_COPIES
