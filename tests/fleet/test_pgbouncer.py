@@ -86,8 +86,10 @@ def test_a_queue_with_workers_that_die(pooled, postgres_url):
     until(lambda: scene.store.get(number).status is Status.DONE, 20, scene.said)  # found by looking
     assert listening(postgres_url) == 0, "nobody would hear it"
     for each in workers:
+        until(
+            lambda each=each: "a pooler switches sessions" in each.said(), 30, scene.said
+        )  # after a retry on a busy machine
         each.stop()
-        assert "a pooler switches sessions" in each.said()
         assert "the store failed" not in each.said()
         assert "retrying later" not in each.said()
     scene.balanced()
