@@ -161,7 +161,7 @@ class PostgresStatements(Statements):
 
 # A pooler such as PgBouncer may use another session for each transaction. It does not identify itself, so it is
 # recognised by its behaviour.
-_POOLER_ROUNDS = 5  # on a busy pool, other clients may interfere
+_POOLER_ROUNDS = 20  # on a busy pool, other clients may interfere
 
 
 def is_behind_pooler(connection: Connection) -> bool:
