@@ -1,6 +1,7 @@
 """A fleet behind PgBouncer, where a session is another one with each transaction. Pitfall 48."""
 
 import threading
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import psycopg
 import pytest
@@ -11,6 +12,7 @@ from fleet.scene import FleetScene
 from outlast.ports.rows import NewTask, Status
 from outlast.ports.source_rows import NewSource
 from outlast.run.store_wait import is_store_outage
+from outlast.stores.postgres.connection import is_behind_pooler, keeps_sessions
 from outlast.stores.postgres.store import PostgresStore
 from servers.feeds import Answer, FeedServer, rss
 
@@ -55,6 +57,33 @@ def listening(url):
 
 def listeners():
     return {each for each in threading.enumerate() if each.name == "outlast-listen"}
+
+
+class Late:
+    """A client that begins its first transaction while another has the session of a third one."""
+
+    def __init__(self, client, busy):
+        self.client, self.busy, self.execute, self.info = client, busy, client.execute, client.info
+
+    @contextmanager
+    def transaction(self):
+        busy, self.busy = self.busy, None
+        with ExitStack() as stack:
+            with busy.transaction() if busy else nullcontext():
+                if busy:
+                    busy.execute("SELECT 1")
+                stack.enter_context(self.client.transaction())
+                self.client.execute("SELECT 1")
+            yield
+
+
+def test_a_pooler_is_recognised_though_each_client_gets_its_own_session_by_chance(bouncer, database):
+    clients = [psycopg.connect(bouncer.url(database), autocommit=True, prepare_threshold=None) for _ in range(3)]
+    ours, other, busy = clients
+    assert is_behind_pooler(ours)
+    assert not keeps_sessions(ours, nullcontext(Late(other, busy)))
+    for each in clients:
+        each.close()
 
 
 def test_a_queue_with_workers_that_die(pooled, postgres_url):

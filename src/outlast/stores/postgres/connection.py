@@ -161,7 +161,7 @@ class PostgresStatements(Statements):
 
 # A pooler such as PgBouncer may use another session for each transaction. It does not identify itself, so it is
 # recognised by its behaviour.
-_POOLER_ROUNDS = 20  # on a busy pool, other clients may interfere
+_POOLER_ROUNDS = 5  # on a busy pool, other clients may interfere
 
 
 def is_behind_pooler(connection: Connection) -> bool:
@@ -172,8 +172,8 @@ def is_behind_pooler(connection: Connection) -> bool:
 def keeps_sessions(connection: Connection, another: AbstractContextManager[Connection]) -> bool:
     """Return whether a pooler keeps one session per client, as far as that can be detected.
 
-    Another client in a transaction has a session to itself. If that session was ours, or if we get another one then,
-    the pooler shares sessions.
+    Another client in a transaction has a session to itself. If that session was ours, or if we get another one then or
+    afterwards, the pooler shares sessions. PgBouncer gives out first what was returned last.
 
     Args:
         connection: Our connection.
@@ -185,6 +185,8 @@ def keeps_sessions(connection: Connection, another: AbstractContextManager[Conne
             with other.transaction():
                 if _server_process(other) == ours or _server_process(connection) != ours:
                     return False
+            if _server_process(connection) != ours:
+                return False
     return True
 
 
