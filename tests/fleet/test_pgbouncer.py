@@ -115,9 +115,7 @@ def test_a_queue_with_workers_that_die(pooled, postgres_url):
     until(lambda: scene.store.get(number).status is Status.DONE, 20, scene.said)  # found by looking
     assert listening(postgres_url) == 0, "nobody would hear it"
     for each in workers:
-        until(
-            lambda each=each: "a pooler switches sessions" in each.said(), 30, scene.said
-        )  # after a retry on a busy machine
+        until(lambda each=each: "a pooler switches sessions" in each.said(), 30, scene.said)
         each.stop()
         assert "the store failed" not in each.said()
         assert "retrying later" not in each.said()

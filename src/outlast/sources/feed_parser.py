@@ -1,4 +1,4 @@
-"""Parses feeds with feedparser; as a program, one after another in a child process with limits.
+"""Parses feeds with feedparser; as a program, feeds and large pages one after another in a child process with limits.
 
 feedparser needs quadratic time for many inputs: attributes, styles, authors, tags, spaces, entities. So a long feed is
 parsed in a child process, which the system ends if the feed reaches its limit of CPU time. The imports are few, because

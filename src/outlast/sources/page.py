@@ -39,9 +39,7 @@ async def fetch_page(source: Source, client: Any) -> Fetched:
         ContentError: If the selector matches nothing, or the parser needs too much CPU time or memory.
         Exception: As for `download`.
     """
-    with suppress(
-        ContentError
-    ):  # nothing matches yet; a wrong selector or a missing package is told before the request
+    with suppress(ContentError):  # reports a wrong selector and a missing package before the request
         page_text("", source.selector)
     answer = await download(client, source)
     if answer.not_modified:
