@@ -21,7 +21,7 @@ from integration.monitoring import QUICK, add, feed, lines, opened, outcomes
 from outlast.classify import classify
 from outlast.errors import ContentError
 from outlast.sources import feed as feed_module
-from outlast.sources.feed import fetch_feed
+from outlast.sources.feed import _end_idle_parsers, fetch_feed
 from servers.feeds import Answer, FeedServer, atom, rss
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits of CPU time are Unix's")
@@ -93,6 +93,12 @@ async def first_parser():
             return found[0]
         await asyncio.sleep(0.02)
     raise TimeoutError
+
+
+@pytest.fixture(autouse=True)
+def _no_idle_parsers():
+    """End what other tests of this process have left waiting: tests look for the parser of their own feed."""
+    _end_idle_parsers()
 
 
 @pytest.fixture
